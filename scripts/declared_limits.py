@@ -42,6 +42,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "security/principal_mapping.py": "RULES_MAX NAME_CHARS_MAX",
         "security/certificates.py": "DN_BYTES_MAX",
         "security/pem.py": "FILE_BYTES_MAX",
+        "security/basic_users.py": "FILE_BYTES_MAX USERS_MAX",
         "security/signed_tokens.py": "FILE_BYTES_MAX KEYS_MAX",
         "security/refusals.py": "SOURCES_MAX ROWS_OF_SOURCE_MAX TEXT_CHARS_MAX",
     },
@@ -75,6 +76,7 @@ LIMITS: dict[str, dict[str, str]] = {
     },
     "files and objects": {
         "log/journal/segment.py": "SEGMENT_FILE_BYTES_MAX",
+        "log/journal/writer_room.py": "RESUME_BYTES",
         "log/archive/local/manifest_file.py": "MANIFEST_BYTES_MAX DOUBTFUL_BYTES_MAX",
         "log/archive/local/local_store.py": "RANGES_LENT_MAX",
         "log/archive/verified_batches.py": "BATCHES_MAX",

@@ -147,7 +147,7 @@ def broker_settings(subject: str) -> str:
 def topic_settings() -> str:
     """Return the settings of topics that are acted on."""
     rows = [
-        row(f"`{name}`", shown(definition.default), f"`{definition.broker_property}`", definition.documentation)
+        row(f"`{name}`", shown(definition.default), shown(definition.broker_property), definition.documentation)
         for name, definition in sorted(topic_properties().items())
         if is_topic_setting_acted_on(name)
     ]

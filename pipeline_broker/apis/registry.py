@@ -64,7 +64,6 @@ class Served:
 
     @property
     def module(self) -> str:
-        """The handler's module, relative to this package."""
         return API_KEYS[self.key].module
 
     @property

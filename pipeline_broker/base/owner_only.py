@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["DIRECTORY_MODE", "FILE_MODE", "is_open_to_others", "make_directories", "opener"]
+__all__ = ["DIRECTORY_MODE", "FILE_MODE", "OTHERS", "is_open_to_others", "make_directories", "opener"]
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600

@@ -52,6 +52,7 @@ from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
+    from pipeline_broker.broker.registered_schemas import RegisteredSchemas
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
@@ -110,11 +111,13 @@ class Broker:
         altering: queue of the requests that alter broker settings; one runs at a time.
         large_requests: queue of the requests that take many turns.
         long_batches: queue of the requests whose batches are checked in steps or searched by timestamp.
+        schemas: the registry for topics that validate schemas; None without one.
         topic_metrics: metrics of traffic that leaves no trace in the logs, set by `observe_topics`.
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
     reserved_topics = internal_topics | {TIMELINES_TOPIC}
+    schemas: RegisteredSchemas | None = None
 
     def __init__(
         self,
@@ -290,7 +293,6 @@ class Broker:
         self.topics_generation += 1
 
     def node_durable(self, write: Write) -> None:
-        """Apply the durable record of a member of the cluster."""
         for record in write.records:
             self._leader_changed(record.key, record.value)
         self.topics_generation += 1

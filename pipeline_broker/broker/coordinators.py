@@ -40,7 +40,6 @@ class Coordinators:
             coordinator.topic_deleted(topic)
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """Pass a durable transaction marker to the coordinator of its topic, if there is one."""
         coordinator = self._by_topic.get(log.topic)
         if coordinator is not None:
             coordinator.marker_durable(log, producer_id, is_commit=is_commit)

@@ -223,7 +223,6 @@ class SharePartitionManager:
         self.append([self.states.initialize(key, epoch, start_offset, now_ms)], appended, now_ms)
 
     def delete(self, keys: Sequence[ShareKey], appended: Appended, now_ms: int) -> None:
-        """Delete the state of share partitions, and drop them from memory."""
         self.drop(keys, appended)
         self.append(self.states.delete(keys), appended, now_ms)
 

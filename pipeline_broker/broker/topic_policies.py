@@ -34,9 +34,18 @@ def rules_of(settings: TopicSettings) -> Rules:
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
         keys_required="compact" in settings.cleanup_policy,
+        parts_with_schemas=_parts_with_schemas(settings),
         append_time=settings.message_timestamp_type == "LogAppendTime",
         compression=_compression(settings),
     )
+
+
+def _parts_with_schemas(settings: TopicSettings) -> tuple[str, ...]:
+    is_validated = {
+        "key": settings.confluent_key_schema_validation,
+        "value": settings.confluent_value_schema_validation,
+    }
+    return tuple(part for part, wanted in is_validated.items() if wanted)
 
 
 def _compression(settings: TopicSettings) -> Target | None:

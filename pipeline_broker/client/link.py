@@ -183,7 +183,6 @@ class Link:
             raise ClientError(f"{type(request).__name__} cannot be sent to {self.address}: {error}") from None
 
     async def run_reader(self) -> None:
-        """Dispatch responses until the connection breaks."""
         received = bytearray()
         try:
             while True:

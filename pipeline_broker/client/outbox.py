@@ -186,7 +186,6 @@ class Outbox:
         self.count -= batch.body.count
 
     def requeue(self, batch: Batch) -> None:
-        """Move a batch in flight to the batches to send again."""
         queue = self._queues[batch.partition]
         queue.in_flight.remove(batch)
         insort(queue.retries, batch, key=_BY_AGE)

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from pipeline_broker._package_check import ShadowedPackageError, ensure_package
+from pipeline_broker.base.terminal import Terminal
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration
@@ -40,6 +41,8 @@ OF_MACHINE: Final = frozenset(
         "dashboard_principal",
         "dashboard_read_only",
         "data",
+        "http_certificate",
+        "http_users",
         "metrics",
         "metrics_hosts",
         "port",
@@ -52,22 +55,27 @@ OF_MACHINE: Final = frozenset(
 
 
 class EndSignals:
-    """Handlers of SIGTERM and SIGINT for the times when the event loop does not receive them: startup and shutdown.
+    """Handlers of SIGTERM, SIGINT and SIGHUP for the times when the event loop does not receive them.
 
-    During startup a signal terminates the process at once. During shutdown it is ignored, so a second SIGTERM does not
-    change the exit code or leave files open. A standby that has not served yet exits with 0.
+    During startup they terminate the process at once, SIGHUP only if the terminal was closed. During shutdown they are
+    ignored, so a second SIGTERM does not change the exit code or leave files open. A standby that has not served yet
+    exits with 0.
     """
 
-    NUMBERS = (signal.SIGTERM, signal.SIGINT)
+    NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.log_format: LogFormat = "text"
         self._has_served = False
         self._stands_by = False
+        self._terminal = Terminal()
         self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
 
     def _received(self, number: int, frame: object) -> None:
         del frame
+        # Otherwise it requests to read certificates again, and the startup reads them anyway.
+        if number == signal.SIGHUP and not self._terminal.is_closed:
+            return
         if self._stands_by and not self._has_served:
             # Also in the middle of a takeover, which a kill may interrupt anywhere: it keeps no state in memory.
             os._exit(0)
@@ -203,6 +211,18 @@ class EndSignals:
     help="Serve a schema registry (Confluent's REST API) on this port of HOST, or of 127.0.0.1 without HOST.",
 )
 @click.option(
+    "--http-certificate",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Serve metrics, dashboard and schema registry by TLS, with the private key and certificates of this PEM file.",
+)
+@click.option(
+    "--http-users",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Require a user of this file, with lines NAME:PASSWORD, for metrics, dashboard and schema registry.",
+)
+@click.option(
     "--control",
     metavar="[HOST:]PORT",
     default=None,
@@ -288,7 +308,8 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
 
 
 def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
-    from pipeline_broker.node.supervisor import MetricsAddress, supervise  # noqa: PLC0415 - only for a cluster
+    from pipeline_broker.node.http_files import open_http_security  # noqa: PLC0415 - only for a cluster
+    from pipeline_broker.node.supervisor import MetricsAddress, supervise  # noqa: PLC0415 - as above
 
     files, settings, brokers = options["config_files"], options["settings"], options["brokers"]
     data, port = options["data"], options["port"]
@@ -325,7 +346,9 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
         host = str(options["host"] or config.listener_configs[0].host)
         metrics = MetricsAddress(host, options["metrics"], options["metrics_hosts"])
     try:
-        code = supervise(command, data, brokers, first_port, end_signals.print_ready, end_signals.announce, metrics)
+        security = open_http_security(options["http_certificate"], options["http_users"])
+        ready, announce = end_signals.print_ready, end_signals.announce
+        code = supervise(command, data, brokers, first_port, ready, announce, metrics, security)
     except UnavailableError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
@@ -342,6 +365,10 @@ def _of_broker(options: dict[str, Any], node_id: int) -> list[str]:
         arguments += ["--trace", str(options["trace"] / str(node_id))]
     if options["request_log"] is not None:
         arguments += ["--request-log", str(_own_file(options["request_log"], node_id))]
+    if node_id == 1 or options["metrics"] is not None:
+        for option in ("http_certificate", "http_users"):
+            if options[option] is not None:
+                arguments += [f"--{option.replace('_', '-')}", str(options[option])]
     if node_id == 1:
         for option in ("dashboard", "dashboard_beside", "dashboard_principal", "schema_registry"):
             if options[option] is not None:

@@ -93,7 +93,6 @@ class Property:
 
     @property
     def read_only(self) -> bool:
-        """True if a running broker refuses changes."""
         return self.update_mode == "read-only"
 
     def parse(self, text: str) -> Value:

@@ -29,6 +29,7 @@ from pipeline_broker.config.sources import read_argument, read_settings_file
 from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
+CONFLUENT = "confluent."
 KAFKA_VERSION = "4.3"
 """The Kafka release that the tables of properties describe."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
@@ -225,9 +226,9 @@ def is_acted_on(name: str) -> bool:
 
 
 def is_topic_setting_acted_on(name: str) -> bool:
-    """Return whether this broker acts on a topic setting: on the broker property from which topics inherit it."""
+    """Return whether this broker acts on a topic setting, or on the broker property from which topics inherit it."""
     inherited = topic_properties()[name].broker_property
-    return inherited is not None and is_acted_on(inherited)
+    return name.startswith(CONFLUENT) if inherited is None else is_acted_on(inherited)
 
 
 def is_unscoped_jaas(name: str) -> bool:

@@ -18,6 +18,8 @@ class TopicSettings(NamedTuple):
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    confluent_key_schema_validation: bool
+    confluent_value_schema_validation: bool
     delete_retention_ms: int
     file_delete_delay_ms: int
     flush_messages: int

@@ -34,12 +34,14 @@ class Access:
         host: the bound address.
         token: a secret that clients must present; None if no token is needed.
         is_read_only: refuse all changes.
+        scheme: "http" or "https".
     """
 
     host: str
     port: int
     token: str | None = None
     is_read_only: bool = False
+    scheme: str = "http"
 
     @property
     def cookie_name(self) -> str:
@@ -57,7 +59,8 @@ class Access:
         """
         headers = request.headers
         # A server that binds all addresses is reached by each of them.
-        place = SameOriginCheck(host=self.host, port=self.port, any_address=is_unspecified(self.host))
+        is_any = is_unspecified(self.host)
+        place = SameOriginCheck(host=self.host, port=self.port, any_address=is_any, scheme=self.scheme)
         reason = place.refusal(headers, is_page=is_page)
         if reason is not None:
             return _forbidden(reason)
@@ -82,6 +85,7 @@ class Access:
                 return None
         if is_page and is_token(request.query.get("token", ""), token):
             cookie = f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}"
+            cookie += "; Secure" if self.scheme == "https" else ""
             answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is now in a cookie", ("Set-Cookie", cookie))
             return attrs.evolve(answer, headers=(*answer.headers, ("Location", request.path)))
         return refusal(

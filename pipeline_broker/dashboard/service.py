@@ -35,6 +35,7 @@ from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
 from pipeline_broker.files.errors import with_remedy
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.http_server import (
@@ -150,7 +151,7 @@ class Dashboard:
         }
 
     @contextlib.asynccontextmanager
-    async def serving(self, options: DashboardOptions) -> AsyncIterator[str]:
+    async def serving(self, options: DashboardOptions, security: HttpSecurity = NO_SECURITY) -> AsyncIterator[str]:
         """Serve while the body runs, and yield the link to the dashboard.
 
         Raises:
@@ -158,14 +159,18 @@ class Dashboard:
         """
         listeners = await open_listeners(WHAT, options.host, options.port, LIMITS, "--dashboard")
         port = listeners[0].socket.getsockname()[1]
-        token = secrets.token_urlsafe(TOKEN_BYTES) if self._asks_for_token(options.host) else None
-        self._access = Access(host=options.host, port=port, token=token, is_read_only=self._is_read_only)
+        # Users need no token: their passwords authenticate them.
+        needs_token = security.users is None and self._asks_for_token(options.host)
+        token = secrets.token_urlsafe(TOKEN_BYTES) if needs_token else None
+        self._access = Access(
+            host=options.host, port=port, token=token, is_read_only=self._is_read_only, scheme=security.scheme
+        )
         host = f"[{options.host}]" if ":" in options.host else options.host
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.request_path.viewers.run)
             nursery.start_soon(keep_history, self._history, self._broker)
-            nursery.start_soon(serve_http, listeners, self.answer, LIMITS, self._broker.edges)
-            yield f"http://{host}:{port}/" + ("" if token is None else f"?token={token}")
+            nursery.start_soon(serve_http, listeners, self.answer, LIMITS, self._broker.edges, security)
+            yield f"{security.scheme}://{host}:{port}/" + ("" if token is None else f"?token={token}")
             nursery.cancel_scope.cancel()
 
     def _asks_for_token(self, host: str) -> bool:

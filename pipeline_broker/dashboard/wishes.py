@@ -18,7 +18,6 @@ class RequestError(Exception):
 
 
 def text(body: Mapping[str, Any], name: str) -> str:
-    """Return a required text, which must not be empty."""
     found = body.get(name)
     if not isinstance(found, str) or not found:
         raise RequestError(f"{name} must be a non-empty text")

@@ -9,11 +9,15 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import TypeAlias
 
 from pipeline_broker.base.owner_only import FILE_MODE
 from pipeline_broker.files.errors import UnfitFileError
 
-__all__ = ["open_regular", "read_bounded"]
+__all__ = ["Stamp", "current_stamp", "open_regular", "read_bounded", "stamp_of"]
+
+Stamp: TypeAlias = "tuple[int, ...]"
+"""Numbers that differ after a file was changed or replaced; empty for a file that cannot be found."""
 
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
 
@@ -72,3 +76,14 @@ def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
 def _check_kind(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UnfitFileError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def current_stamp(path: str) -> Stamp:
+    try:
+        return stamp_of(Path(path).stat())
+    except (OSError, ValueError):  # ValueError: a NUL character
+        return ()

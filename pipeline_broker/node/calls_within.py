@@ -43,8 +43,6 @@ class CallFailedError(ConnectionError):
 
 
 class _Slot:
-    """A `stages.request.ConnectionHandle` for one call."""
-
     index = -1
     closed = sends_ranges = False
     response_room_bytes = RESPONSE_BYTES_MAX

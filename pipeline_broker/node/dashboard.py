@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.apis.call import Session
 from pipeline_broker.dashboard.service import Dashboard, check_options
 from pipeline_broker.node.calls_within import Caller
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.security.principal import KafkaPrincipal
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class BrokerDashboard:
         UnavailableError: h11 is not installed, or the address of the second dashboard is invalid.
     """
 
-    def __init__(self, options: DashboardOptions) -> None:
-        self._options = options
+    def __init__(self, options: DashboardOptions, security: HttpSecurity = NO_SECURITY) -> None:
+        self._options, self._security = options, security
         self._beside = check_options(options)
 
     @contextlib.asynccontextmanager
@@ -57,5 +58,5 @@ class BrokerDashboard:
         dashboard = Dashboard(
             server, broker, self._beside, watch, is_alone, caller, is_read_only=options.is_read_only, decoder=decoder
         )
-        async with dashboard.serving(options) as link:
+        async with dashboard.serving(options, self._security) as link:
             yield link

@@ -5,7 +5,6 @@ Counterpart in Kafka: `SocketServer`.
 
 from __future__ import annotations
 
-import datetime as dt
 import errno
 import functools
 import logging
@@ -26,6 +25,7 @@ from pipeline_broker.config.listeners import (
 )
 from pipeline_broker.config.properties import ConfigError, refusal
 from pipeline_broker.node.errors import StartBlockedError, StartError
+from pipeline_broker.node.file_renewal import log_warning
 from pipeline_broker.node.loaded_listener import Loaded, is_secured, load
 from stages.listener import Listener, open_listener
 from stages.transport_layer import HandshakeError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline_broker.security.offer import SaslOffer
     from pipeline_broker.security.refusals import Kind, Refusals
     from pipeline_broker.security.scram_users import ScramUsers
+    from pipeline_broker.security.tls import TlsContexts
     from stages.authentication import Authenticator
     from stages.request import ConnectionHandle
     from stages.transport_layer import TransportLayer
@@ -124,9 +125,11 @@ class _Served:
 
     def _warn_of_certificate(self) -> None:
         if self.loaded.tls is not None:
-            warning = self.loaded.tls.warning(dt.datetime.now(dt.UTC))
-            if warning is not None:
-                logger.warning("listener %s: %s", self.config.name, warning)
+            log_warning(self.endpoint, self.loaded.tls)
+
+    @property
+    def endpoint(self) -> str:
+        return f"listener {self.config.name}"
 
     def is_bound_as(self, config: ListenerConfig) -> bool:
         """Return whether `adopt` suffices for a configuration. Some properties need a new listener."""
@@ -184,6 +187,10 @@ class BrokerListeners:
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         return {name: served.address for name, served in self._served.items()}
+
+    @property
+    def tls_contexts(self) -> dict[str, TlsContexts]:
+        return {each.endpoint: each.loaded.tls for each in self._served.values() if each.loaded.tls is not None}
 
     @property
     def first_address(self) -> str:

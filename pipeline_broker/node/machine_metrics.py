@@ -11,6 +11,7 @@ import trio
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.steps import Steps
 from pipeline_broker.node.metrics_endpoint import serve_metrics
+from pipeline_broker.security.http_security import HttpSecurity
 from pipeline_broker.telemetry.merged_metrics import merge_metrics
 
 __all__ = ["MachineMetrics"]
@@ -26,11 +27,15 @@ EDGE_BYTES = 256 << 20
 class MachineMetrics:
     """The endpoint of the supervisor.
 
+    Args:
+        security: TLS and users of this endpoint, and of those of the brokers.
+
     Attributes:
         urls: endpoints of the brokers, by their ids.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, security: HttpSecurity) -> None:
+        self._security = security
         self.urls: dict[int, str] = {}
         self._texts: Mapping[int, str] = {}
 
@@ -56,29 +61,32 @@ class MachineMetrics:
             names,
             not_ready,
             prepare=self._scrape,
+            security=self._security,
             task_status=task_status,
         )
 
     async def _scrape(self) -> None:
         texts: dict[int, str] = {}
+        users = self._security.users
+        header = "" if users is None else f"Authorization: {users.authorization}\r\n"
         with trio.move_on_after(SCRAPE_SECONDS):
             async with trio.open_nursery() as nursery:
                 for node_id, url in self.urls.items():
-                    nursery.start_soon(_scrape_one, node_id, url, texts)
+                    nursery.start_soon(_scrape_one, node_id, url, texts, header)
         self._texts = texts
 
     def _render(self) -> Steps[bytes]:
         return (yield from merge_metrics(self._texts))
 
 
-async def _scrape_one(node_id: int, url: str, texts: dict[int, str]) -> None:
+async def _scrape_one(node_id: int, url: str, texts: dict[int, str], header: str) -> None:
     address = urllib.parse.urlsplit(url)
     assert address.hostname is not None, "a broker prints the whole URL"
     assert address.port is not None, "as above"
     try:
-        stream = await trio.open_tcp_stream(address.hostname, address.port)
+        stream = await _connect(address.hostname, address.port, address.scheme)
         async with stream:
-            await stream.send_all(f"GET {address.path} HTTP/1.0\r\n\r\n".encode())
+            await stream.send_all(f"GET {address.path} HTTP/1.0\r\n{header}\r\n".encode())
             received = b""
             async for chunk in stream:
                 received += chunk
@@ -89,3 +97,15 @@ async def _scrape_one(node_id: int, url: str, texts: dict[int, str]) -> None:
             texts[node_id] = body.decode()
     except (OSError, trio.BrokenResourceError, ValueError) as error:
         logger.info("broker %d has no metrics now: %s", node_id, error)
+
+
+async def _connect(host: str, port: int, scheme: str) -> trio.abc.Stream:
+    stream = await trio.open_tcp_stream(host, port)
+    if scheme == "http":
+        return stream
+    import ssl  # noqa: PLC0415 - only for TLS
+
+    # The address is that of a process that this one started, and its certificate is for the names of clients.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return trio.SSLStream(stream, context, https_compatible=True)

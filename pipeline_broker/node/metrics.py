@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.group_views import offsets_of_groups
 from pipeline_broker.broker.held_by_clients import held_by_clients
 from pipeline_broker.node.metrics_endpoint import LoopIdleTime, drain_regularly, serve_metrics
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.group_metrics import GROUPS_MAX
 from pipeline_broker.telemetry.measurements import Measurements
@@ -35,6 +37,7 @@ class Metrics:
     Args:
         address: host and port of the endpoint.
         names: host names that requests may use, in addition to addresses.
+        security: TLS and users of the endpoint.
 
     Attributes:
         timeline: receives the stamps of requests.
@@ -43,10 +46,12 @@ class Metrics:
         UnavailableError: h11 is not installed.
     """
 
-    def __init__(self, mode: Mode, address: tuple[str, int], names: Collection[str]) -> None:
+    def __init__(
+        self, mode: Mode, address: tuple[str, int], names: Collection[str], security: HttpSecurity = NO_SECURITY
+    ) -> None:
         require_h11("metrics")
         self.timeline = Measurements({key: served.name for key, served in SERVED.items()}, mode)
-        self._address, self._names = address, names
+        self._address, self._names, self._security = address, names, security
 
     @contextlib.asynccontextmanager
     async def serving(
@@ -84,11 +89,10 @@ class Metrics:
 
         try:
             async with trio.open_nursery() as nursery:
-                port = await nursery.start(
-                    serve_metrics, host, port, metrics.render, broker.edges, self._names, not_ready
-                )
+                serve = functools.partial(serve_metrics, security=self._security)
+                port = await nursery.start(serve, host, port, metrics.render, broker.edges, self._names, not_ready)
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
-                yield f"http://{host or 'localhost'}:{port}/metrics"
+                yield f"{self._security.scheme}://{host or 'localhost'}:{port}/metrics"
                 nursery.cancel_scope.cancel()
         finally:
             broker.observe_topics(None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.exposition import CONTENT_TYPE
 from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
@@ -78,7 +79,6 @@ class LoopIdleTime(trio.abc.Instrument):
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
-        """Measure the event loop while the body runs."""
         self._began_ns = 0
         began_ns = self._step_began_ns = now_ns()
         trio.lowlevel.add_instrument(self)
@@ -116,6 +116,7 @@ async def serve_metrics(
     not_ready: Callable[[], str | None] = lambda: None,
     *,
     prepare: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    security: HttpSecurity = NO_SECURITY,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the metrics and the health checks until cancelled.
@@ -126,6 +127,7 @@ async def serve_metrics(
         edges: memory budget, charged for connections.
         names: host names that requests may use, in addition to addresses and names of this machine.
         prepare: awaited before each scrape.
+        security: TLS and users. Health checks need no user.
         not_ready: returns the reason why clients should not connect to this broker; None if it serves them.
         task_status: started with the port.
 
@@ -134,7 +136,7 @@ async def serve_metrics(
     """
     listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
     # The Host header is checked against DNS rebinding. It may be missing: browsers always send it.
-    place = SameOriginCheck(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
+    place = SameOriginCheck(host=host, names=frozenset(map(str.lower, names)), needs_host=False, scheme=security.scheme)
     shared = SharedAnswers(edges)
 
     def made() -> Steps[Answer]:
@@ -163,4 +165,4 @@ async def serve_metrics(
         return await shared.get(PATH, made)
 
     task_status.started(listeners[0].socket.getsockname()[1])
-    await serve_http(listeners, answer, LIMITS, edges)
+    await serve_http(listeners, answer, LIMITS, edges, security, (HEALTH, READINESS))

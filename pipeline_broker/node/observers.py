@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.base import owner_only
 from pipeline_broker.base.unavailable import UnavailableError
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.broker_loggers import logs_requests
 from stages.mute import MuteReason
 
@@ -50,6 +51,7 @@ class Observers:
         dashboard: options of the dashboard; None for no dashboard.
         metrics_names: host names that requests to the endpoint may use, in addition to addresses.
         announce: prints a line with an address.
+        security: TLS and users of the HTTP ports.
 
     Raises:
         UnavailableError: an observer cannot start.
@@ -66,14 +68,15 @@ class Observers:
         dashboard: DashboardOptions | None = None,
         metrics_names: Collection[str] = (),
         announce: Callable[[str], None] = _announce,
+        security: HttpSecurity = NO_SECURITY,
     ) -> None:
         self._announce = announce
         self._trace = None if trace is None else _open_trace(trace)
-        self._metrics = None if metrics_address is None else _metrics(mode, metrics_address, metrics_names)
+        self._metrics = None if metrics_address is None else _metrics(mode, metrics_address, metrics_names, security)
         self._request_log_path = request_log
         self._logs_requests = logs_requests
         self._request_log: RequestLog | None = None
-        self._dashboard = None if dashboard is None else _dashboard(dashboard)
+        self._dashboard = None if dashboard is None else _dashboard(dashboard, security)
         self._watching: Timeline | None = None
         self._remembering: Timeline | None = None
         self._publishing: Timeline | None = None
@@ -185,10 +188,10 @@ def _open_trace(directory: Path) -> TraceFiles:
         ) from None
 
 
-def _dashboard(options: DashboardOptions) -> BrokerDashboard:
+def _dashboard(options: DashboardOptions, security: HttpSecurity) -> BrokerDashboard:
     from pipeline_broker.node.dashboard import BrokerDashboard  # noqa: PLC0415 - only if configured
 
-    return BrokerDashboard(options)
+    return BrokerDashboard(options, security)
 
 
 def _check_writable(path: Path) -> None:
@@ -200,7 +203,7 @@ def _check_writable(path: Path) -> None:
         ) from None
 
 
-def _metrics(mode: Mode, address: tuple[str, int], names: Collection[str]) -> Metrics:
+def _metrics(mode: Mode, address: tuple[str, int], names: Collection[str], security: HttpSecurity) -> Metrics:
     from pipeline_broker.node.metrics import Metrics  # noqa: PLC0415 - only if configured
 
-    return Metrics(mode, address, names)
+    return Metrics(mode, address, names, security)

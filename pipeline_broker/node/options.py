@@ -59,6 +59,8 @@ class ServeOptions:
         faults: file of the fault rules at startup; None for none.
         dashboard: options of the dashboard; None for no dashboard.
         schema_registry: host and port of the schema registry; None for no registry.
+        http_certificate: PEM file with the key and the certificates of the HTTP ports; None for HTTP without TLS.
+        http_users: file with the users of the HTTP ports; None if everyone may use them.
         control: host and port of the control endpoint; None for no endpoint.
         control_token: file with the token of the control endpoint; None for the one in the data directory.
         store: URL of the object store of the archive; None for the data directory.
@@ -82,6 +84,8 @@ class ServeOptions:
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
     schema_registry: tuple[str, int] | None = None
+    http_certificate: Path | None = None
+    http_users: Path | None = None
     control: tuple[str, int] | None = None
     control_token: Path | None = None
     store: str | None = None
@@ -103,7 +107,7 @@ class ServeOptions:
             _check_host(host)
         if options["host"] is not None or options["port"] is not None:
             config = config.with_endpoint(options["host"], options["port"])
-        return cls(
+        found = cls(
             mode=mode_of(options["mode"], config),
             flush=options["flush"],
             data=config.directory(options["data"]),
@@ -116,6 +120,8 @@ class ServeOptions:
             faults=options["faults"],
             dashboard=_dashboard(options),
             schema_registry=_schema_registry(options["schema_registry"]),
+            http_certificate=options["http_certificate"],
+            http_users=options["http_users"],
             control=_control(options["control"], options["control_token"]),
             control_token=options["control_token"],
             store=options["store"],
@@ -126,6 +132,8 @@ class ServeOptions:
             log_format=options["log_format"],
             config=config,
         )
+        _check_http_security(found)
+        return found
 
     @property
     def host(self) -> str:
@@ -133,10 +141,31 @@ class ServeOptions:
         return self.config.listener_configs[0].host
 
     @property
+    def http_hosts(self) -> list[str]:
+        found = [] if self.metrics_port is None else [self.host]
+        found += [] if self.dashboard is None else [self.dashboard.host]
+        return found + ([] if self.schema_registry is None else [self.schema_registry[0]])
+
+    @property
     def metrics_names(self) -> frozenset[str]:
         """Host names that requests to the metrics endpoint may use, in addition to addresses."""
         advertised = read_endpoints("advertised.listeners", self.config.advertised_listeners or ())
         return frozenset({*self.metrics_hosts, *(endpoint.host for endpoint in advertised)})
+
+
+def _check_http_security(options: ServeOptions) -> None:
+    certificate, users = options.http_certificate, options.http_users
+    for name, path in (("--http-certificate", certificate), ("--http-users", users)):
+        if path is not None and not options.http_hosts:
+            raise StartError(f"{name} needs --metrics, --dashboard or --schema-registry")
+    if users is None or certificate is not None:
+        return
+    from pipeline_broker.web.hosts import is_loopback  # noqa: PLC0415 - only if configured
+
+    for host in options.http_hosts:
+        if not is_loopback(host):
+            place = host or "every address"
+            raise StartError(f"--http-users needs --http-certificate: a network could see passwords sent to {place}")
 
 
 def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:

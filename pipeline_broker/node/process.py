@@ -33,8 +33,10 @@ from pipeline_broker.node.cluster_directory import leave_cluster
 from pipeline_broker.node.cluster_role import ClusterRole, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
+from pipeline_broker.node.file_renewal import FileRenewal, renew_on_hangup
 from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
+from pipeline_broker.node.http_files import open_http_security
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers
 from pipeline_broker.node.operator_commands import Command, fault_commands
@@ -42,6 +44,7 @@ from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.service_manager import notify
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.log_lines import announcement
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
@@ -75,7 +78,7 @@ def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> S
     return attrs.evolve(options, config=config)
 
 
-def open_observers(options: ServeOptions) -> Observers:
+def open_observers(options: ServeOptions, security: HttpSecurity = NO_SECURITY) -> Observers:
     """Open the configured observers. Raises UnavailableError if one cannot start."""
     address = None if options.metrics_port is None else (options.host, options.metrics_port)
     return Observers(
@@ -87,6 +90,7 @@ def open_observers(options: ServeOptions) -> Observers:
         dashboard=options.dashboard,
         metrics_names=options.metrics_names,
         announce=functools.partial(_announce, options),
+        security=security,
     )
 
 
@@ -145,10 +149,11 @@ async def serve(
         JournalFailed: a sync of acknowledged records failed, in an exception group.
         MaintenanceFailedError: the log cannot be archived, or another process has it, in an exception group.
     """
+    security = open_http_security(options.http_certificate, options.http_users)
     files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
     store = archive_store(options, files)
     if not options.standby:
-        await _start(options, files, store, on_ready, task_status)
+        await _start(options, security, files, store, on_ready, task_status)
         return
     assert store is not None, "options with a standby have a store"
     from pipeline_broker.node.standby import stand_by  # noqa: PLC0415 - only if configured
@@ -156,14 +161,14 @@ async def serve(
 
     on_standing_by(STANDING_BY_LINE)
     notify("READY=1", f"STATUS={STANDING_BY_LINE}")
-    start = functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
-    await stand_by(
-        options.config, store, start, lambda: serving_standby(options, functools.partial(_announce, options))
-    )
+    start = functools.partial(_start, options, security, files, on_ready=on_ready, task_status=task_status)
+    serving = functools.partial(serving_standby, options, functools.partial(_announce, options), security)
+    await stand_by(options.config, store, start, serving)
 
 
 async def _start(
     options: ServeOptions,
+    security: HttpSecurity,
     files: FaultyFiles,
     store: ArchiveStore | None,
     on_ready: Callable[[str], None],
@@ -176,7 +181,7 @@ async def _start(
         stack.callback(listeners.close)
         options = with_actual_settings(options, listeners)
         rules = fault_rules(options)
-        observers = open_observers(options)
+        observers = open_observers(options, security)
         stack.callback(observers.close)
         if store is not None and observers.store_request_ended is not None:
             store = store.observed(observers.store_request_ended)
@@ -206,7 +211,7 @@ async def _start(
         stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
-        await _serve(options, listeners, journal, broker, wiring, observers, cluster, on_ready, task_status)
+        await _serve(options, security, listeners, journal, broker, wiring, observers, cluster, on_ready, task_status)
 
 
 def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
@@ -221,6 +226,7 @@ def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
 
 async def _serve(
     options: ServeOptions,
+    security: HttpSecurity,
     listeners: BrokerListeners,
     journal: JournalPort,
     broker: Broker,
@@ -235,7 +241,7 @@ async def _serve(
     timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with (
-            _serving_schema_registry(options, server, broker) as registry,
+            _serving_schema_registry(options, security, server, broker) as registry,
             observers.observing(server, broker, registry),
             trio.open_nursery() as nursery,
         ):
@@ -250,6 +256,9 @@ async def _serve(
                 await nursery.start(cluster.run, assembled)
                 nursery.start_soon(_end_with_supervisor)
             nursery.start_soon(return_regularly, broker.edges)
+            renewal = FileRenewal(lambda: {**listeners.tls_contexts, **security.files})
+            nursery.start_soon(renewal.run)
+            await nursery.start(renew_on_hangup, renewal)
             await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines, control)
             # A signal arrived during the startup.
             if server.is_stopping:
@@ -264,14 +273,15 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def _serving_schema_registry(
-    options: ServeOptions, server: SocketServer, broker: Broker
+    options: ServeOptions, security: HttpSecurity, server: SocketServer, broker: Broker
 ) -> AsyncIterator[SchemaRegistry | None]:
     if options.schema_registry is None:
         yield None
         return
     from pipeline_broker.node.schema_registry import serving_of_broker  # noqa: PLC0415 - only if configured
 
-    async with serving_of_broker(broker, server, *options.schema_registry, "--schema-registry") as (registry, url):
+    host, port = options.schema_registry
+    async with serving_of_broker(broker, server, host, port, "--schema-registry", security) as (registry, url):
         _announce(options, f"schema registry on {url}")
         yield registry
 

@@ -16,6 +16,7 @@ import trio
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.known_schemas import KnownSchemas
 from pipeline_broker.node.worker_process import WORK_SECONDS_MAX, Workers
 from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.errors import RecordError
@@ -31,6 +32,7 @@ from pipeline_broker.schema_registry.records import (
 )
 from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decision, Steps, remembering
 from pipeline_broker.schema_registry.state import RegistryState
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.hosts import parse_host_port
@@ -206,6 +208,17 @@ class SchemaRegistry:
 
     # Read
 
+    @property
+    def state(self) -> RegistryState:
+        return self._state
+
+    @property
+    def is_current(self) -> bool:
+        topic = self._broker.topics.get(SCHEMAS_TOPIC)
+        log = None if topic is None else self._broker.logs.find(SCHEMAS_TOPIC, 0)
+        is_same = self._topic_id == (None if topic is None else topic.topic_id)
+        return is_same and (log is None or self._position >= log.high_watermark)
+
     async def catch_up(self) -> None:
         """Apply the unread records of the topic. If the topic was created again, start with empty state.
 
@@ -335,20 +348,26 @@ class Answering(Protocol):
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
 
-def refused(request: HttpRequest, host: str) -> Answer | None:
+def refused(request: HttpRequest, host: str, scheme: str = "http") -> Answer | None:
     """Return an error for a request that a browser sent for a foreign page; None if the request is allowed.
 
     Args:
         host: address that the server listens on.
+        scheme: "http" or "https".
     """
     # Against DNS rebinding, and requests that foreign pages make browsers send.
-    reason = SameOriginCheck(host=host).refusal(request.headers)
+    reason = SameOriginCheck(host=host, scheme=scheme).refusal(request.headers)
     return None if reason is None else error_answer(RegistryError(403, reason))
 
 
 @contextlib.asynccontextmanager
 async def serving(
-    registry: Answering, edges: ByteBudget, host: str, port: int, option: str | None = None
+    registry: Answering,
+    edges: ByteBudget,
+    host: str,
+    port: int,
+    option: str | None = None,
+    security: HttpSecurity = NO_SECURITY,
 ) -> AsyncIterator[str]:
     """Serve the registry while the body runs. The context is its URL.
 
@@ -357,6 +376,7 @@ async def serving(
         edges: memory budget, charged for connections.
         port: port to listen on; 0 takes a free one.
         option: option that set the port, for the error.
+        security: TLS and users.
 
     Raises:
         UnavailableError: h11 is missing, or the port is not available.
@@ -364,17 +384,17 @@ async def serving(
     listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 
     async def answer(request: HttpRequest) -> Answer | StreamedAnswer:
-        return refused(request, host) or await registry.answer(request)
+        return refused(request, host, security.scheme) or await registry.answer(request)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_http, listeners, answer, LIMITS, edges)
-        yield _url(host, listeners)
+        nursery.start_soon(serve_http, listeners, answer, LIMITS, edges, security)
+        yield _url(security.scheme, host, listeners)
         nursery.cancel_scope.cancel()
 
 
 @contextlib.asynccontextmanager
 async def serving_of_broker(
-    broker: Broker, server: SocketServer, host: str, port: int, option: str
+    broker: Broker, server: SocketServer, host: str, port: int, option: str, security: HttpSecurity
 ) -> AsyncIterator[tuple[SchemaRegistry, str]]:
     """Serve the registry of a broker, with workers of its own, while the body runs. The context includes its URL.
 
@@ -382,10 +402,19 @@ async def serving_of_broker(
     """
     workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
-    async with workers.serving(), serving(registry, broker.edges, host, port, option) as url:
+    schemas = KnownSchemas(registry)
+    async with (
+        workers.serving(),
+        serving(registry, broker.edges, host, port, option, security) as url,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(schemas.run)
+        # The other brokers of a machine could not look ids up.
+        broker.schemas = schemas if broker.members is None else None
         yield registry, url
+        nursery.cancel_scope.cancel()
 
 
-def _url(host: str, listeners: Sequence[trio.SocketListener]) -> str:
+def _url(scheme: str, host: str, listeners: Sequence[trio.SocketListener]) -> str:
     port = listeners[0].socket.getsockname()[1]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -15,12 +15,15 @@ from pathlib import Path
 import attrs
 import trio
 
+from pipeline_broker.base.terminal import Terminal
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.node.cluster_directory import become_cluster, locked
 from pipeline_broker.node.cluster_role import CONTROLLER_ID
 from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.file_renewal import FileRenewal
 from pipeline_broker.node.machine_metrics import MachineMetrics
 from pipeline_broker.node.service_manager import NOTIFY_VARIABLE, notify
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.log_lines import announced, of_broker
 
 __all__ = ["DEATHS_MAX", "DEATHS_SECONDS", "BrokerCommand", "MetricsAddress", "supervise"]
@@ -72,12 +75,19 @@ class MetricsAddress:
 
 class _Supervisor:
     def __init__(
-        self, command: BrokerCommand, brokers: int, port: int, metrics: MetricsAddress | None, announce: Announce
+        self,
+        command: BrokerCommand,
+        brokers: int,
+        port: int,
+        metrics: MetricsAddress | None,
+        announce: Announce,
+        security: HttpSecurity,
     ) -> None:
         self._command = command
         self._announce = announce
-        self._metrics_address = metrics
-        self._metrics = MachineMetrics()
+        self._metrics_address, self._security = metrics, security
+        self._metrics = MachineMetrics(security)
+        self._renewal = FileRenewal(lambda: security.files)
         self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
         self._stopping = trio.Event()
         self._is_serving = False
@@ -89,9 +99,9 @@ class _Supervisor:
         Raises:
             StartError: a broker cannot start.
         """
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._stop_on_signal, signals)
+                nursery.start_soon(self._follow_signals, signals)
                 await self._start_metrics(nursery)
                 # The others join the controller, so it is the first.
                 await nursery.start(self._keep, self.brokers[0])
@@ -110,9 +120,10 @@ class _Supervisor:
         address = self._metrics_address
         if address is None:
             return
+        nursery.start_soon(self._renewal.run)
         run = functools.partial(self._metrics.run, not_ready=self._not_ready)
         port = await nursery.start(run, address.host, address.port, address.names)
-        self._announce(f"{METRICS_LINE}http://{address.host}:{port}/metrics")
+        self._announce(f"{METRICS_LINE}{self._security.scheme}://{address.host}:{port}/metrics")
 
     def _not_ready(self) -> str | None:
         missing = [str(broker.node_id) for broker in self.brokers if not broker.is_ready]
@@ -126,8 +137,12 @@ class _Supervisor:
         while not all(broker.is_down or (self._stopping.is_set() and broker.process is None) for broker in brokers):
             await self._changed.park()
 
-    async def _stop_on_signal(self, signals: AsyncIterator[int]) -> None:
-        async for _ in signals:
+    async def _follow_signals(self, signals: AsyncIterator[int]) -> None:
+        terminal = Terminal()
+        async for number in signals:
+            if number == signal.SIGHUP and not terminal.is_closed:
+                self._send_hangup()
+                continue
             self._stopping.set()
             notify("STOPPING=1")
             # The controller last: the others may need it for their last requests.
@@ -135,6 +150,13 @@ class _Supervisor:
                 self._terminate(broker)
             await self._wait_ended(self.brokers[1:])
             self._terminate(self.brokers[0])
+
+    def _send_hangup(self) -> None:
+        self._renewal.request()
+        for broker in self.brokers:
+            # A broker that is starting reads its certificates anyway, and may not handle the signal yet.
+            if broker.process is not None and broker.is_ready:
+                broker.process.send_signal(signal.SIGHUP)
 
     @staticmethod
     def _terminate(broker: _BrokerProcess) -> None:
@@ -237,6 +259,7 @@ def supervise(
     on_ready: Callable[[str], None],
     announce: Announce,
     metrics: MetricsAddress | None = None,
+    security: HttpSecurity = NO_SECURITY,
 ) -> int:
     """Run a cluster of brokers on this machine, and return its exit code.
 
@@ -246,6 +269,7 @@ def supervise(
         on_ready: called with the ready line, once all brokers serve.
         announce: called with each other line about the start.
         metrics: address of the metrics of all brokers; None for no endpoint.
+        security: TLS and users of this endpoint.
 
     Raises:
         StartError: a broker cannot start, or the directory is not usable.
@@ -257,7 +281,7 @@ def supervise(
                 " spread over all brokers"
             )
         try:
-            return trio.run(_Supervisor(command, brokers, port, metrics, announce).run, on_ready, data)
+            return trio.run(_Supervisor(command, brokers, port, metrics, announce, security).run, on_ready, data)
         except* UnavailableError as errors:
             raise StartError(str(_first(errors))) from None
 

@@ -30,7 +30,6 @@ class ThreadWakeup:
         self._token = trio.lowlevel.current_trio_token()
 
     def end(self) -> None:
-        """Ignore further calls."""
         self._token = None
 
     async def wait(self) -> None:

@@ -91,7 +91,6 @@ class BlockCache:
                 self._size_bytes -= len(self._blocks.pop(key))
 
     def close(self) -> None:
-        """Stop reading ahead, and wait for the threads to end."""
         self._threads.shutdown(cancel_futures=True)
 
     def _find(self, key: _Key) -> Buffer | None:

@@ -71,6 +71,8 @@ class Rules:
     timestamp_before_max_ms: int = UNLIMITED
     timestamp_after_max_ms: int = 3_600_000
     keys_required: bool = False
+    parts_with_schemas: tuple[str, ...] = ()
+    """Of "key" and "value": those with ids of registered schemas, which `apis.schema_validation` checks."""
     append_time: bool = False
     compression: Target | None = None
     """Codec to recompress batches of other codecs with; None keeps the producer's codec."""
@@ -187,7 +189,6 @@ class BatchCheck:
         self._data = decompress(compression, data, self._rules.decompressed_size_max) if compression else data
 
     def steps(self) -> Generator[None]:
-        """Check the records, yielding between turns."""
         header, data, count = self._header, self._data, self._header.record_count
         walked, records = NOT_WALKED, 0
         while records < count:

@@ -482,7 +482,6 @@ def is_change(request: HttpRequest) -> bool:
 
 
 def answer_of(decision: Decision) -> Answer | StreamedAnswer:
-    """Build the answer of a decision; a list is streamed."""
     body = decision.body
     if not decision.is_text and not isinstance(body, str | bytes | Mapping) and isinstance(body, Iterable):
         return StreamedAnswer(pieces=_list_pieces(body), content_type=CONTENT_TYPE)

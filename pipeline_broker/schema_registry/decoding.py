@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pipeline_broker.base.schema_id import HEAD_BYTES, read_schema_id
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, ResolvedSchema, parsed
 from pipeline_broker.schema_registry.references import resolve
@@ -30,8 +31,6 @@ __all__ = [
     "schema_id_of",
 ]
 
-MAGIC = 0
-HEAD_BYTES = 5
 # Values in one payload. A few bytes of Avro can announce any number of values.
 VALUES_MAX = 10_000
 CONTENT_BYTES_MAX = 256 << 10
@@ -61,9 +60,7 @@ class _TooManyValuesError(Exception):
 
 def schema_id_of(content: bytes | None) -> int | None:
     """Return the schema id at the start of a payload; None without one, or if the payload is too large."""
-    if content is None or not HEAD_BYTES <= len(content) <= CONTENT_BYTES_MAX or content[0] != MAGIC:
-        return None
-    return int.from_bytes(content[1:HEAD_BYTES])
+    return None if content is None or len(content) > CONTENT_BYTES_MAX else read_schema_id(content)
 
 
 def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.files.bounded_file import read_bounded
+from pipeline_broker.files.bounded_file import Stamp, read_bounded, stamp_of
 from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError
 
 __all__ = ["JWKS_URL", "KeyFile", "TokenRules", "TokenValidator", "key_file_path"]
@@ -90,7 +89,7 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp: tuple[int, ...] = ()
+        self._stamp: Stamp = ()
         self._keys: dict[str, _Key] = {}
         try:
             self._read()
@@ -100,7 +99,7 @@ class KeyFile:
     def find(self, key_id: str) -> _Key | None:
         """Return the key with an id in the current file; None if the id is unknown, or the file cannot be used."""
         try:
-            if self._stamp != _stamp_of(self._path.stat()):
+            if self._stamp != stamp_of(self._path.stat()):
                 self._read()
         except (OSError, ValueError) as error:
             if self._keys:
@@ -113,12 +112,8 @@ class KeyFile:
     def _read(self) -> None:
         data, status = read_bounded(self._path, FILE_BYTES_MAX)
         # Set before parsing, so that a damaged file is not read again for each token.
-        self._stamp = _stamp_of(status)
+        self._stamp = stamp_of(status)
         self._keys = _read_keys(data)
-
-
-def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import attrs
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.files.bounded_file import Stamp, current_stamp
 from pipeline_broker.security.certificates import alternative_names, distinguished_name, valid_until
 from pipeline_broker.security.cipher_suites import TLS_13_SUITES, openssl_names
 from pipeline_broker.security.pem import KeyStore, read_key_store, read_trust_store
@@ -25,6 +26,7 @@ UNSPOKEN = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 PROTOCOLS_DEFAULT = "TLSv1.2,TLSv1.3"
 # Period before its expiry in which a certificate causes a warning.
 RENEWAL_TIME = dt.timedelta(days=7)
+LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
 
 
 @attrs.frozen
@@ -39,8 +41,8 @@ class _Loaded:
 class TlsContexts:
     """The TLS context of one listener, and the principals of its clients' certificates.
 
-    The constructor and `reload` read files, so call them in a thread once the broker serves. A context is never changed
-    after it was returned; a reload creates another one.
+    The constructor and the reloads read files, so call them in a thread once the broker serves. The event loop may use
+    the contexts meanwhile: a reload creates another context, and replaces the present one at once.
 
     Args:
         settings: the listener's effective properties, without a prefix.
@@ -51,6 +53,7 @@ class TlsContexts:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
+        self._stamps = _stamps_of(self._settings)
         self._loaded = _load(self._settings)
 
     def context(self) -> ssl.SSLContext:
@@ -67,9 +70,22 @@ class TlsContexts:
                 context stays in use.
         """
         wanted = self._settings if settings is None else dict(settings)
+        # Before the files are read: a change while they are read is found by the next check.
+        self._stamps = _stamps_of(wanted)
         loaded = _load(wanted)
         _check_same_owner(self._loaded, loaded, wanted)
         self._settings, self._loaded = wanted, loaded
+
+    def reload_changed(self) -> bool:
+        """Reload if a file has changed since the last attempt, and return whether that was the case.
+
+        Raises:
+            ConfigError: see `reload`.
+        """
+        if self._stamps == _stamps_of(self._settings):
+            return False
+        self.reload()
+        return True
 
     def warning(self, now: dt.datetime) -> str | None:
         """Return a warning if the certificate has expired or expires within RENEWAL_TIME; None otherwise."""
@@ -77,7 +93,7 @@ class TlsContexts:
         if last - now > RENEWAL_TIME:
             return None
         what = "has expired, and clients refuse it" if last < now else "expires soon"
-        return f"the certificate {what} ({last:%Y-%m-%d %H:%M} UTC): renew it, and set ssl.keystore.location again"
+        return f"the certificate {what} ({last:%Y-%m-%d %H:%M} UTC): renew it, and replace the file of the key store"
 
     def principal(self, certificate: bytes | None) -> KafkaPrincipal | None:
         """Return the principal of a client's certificate (DER), or ANONYMOUS without a certificate.
@@ -91,6 +107,10 @@ class TlsContexts:
         except ValueError:
             return None
         return self._loaded.mapping.principal(name)
+
+
+def _stamps_of(settings: Mapping[str, str]) -> list[Stamp]:
+    return [current_stamp(settings[name]) for name in LOCATIONS if settings.get(name)]
 
 
 def _load(settings: Mapping[str, str]) -> _Loaded:

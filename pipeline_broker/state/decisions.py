@@ -21,7 +21,6 @@ class Decisions(Generic[_Key, _Value]):
         self._unsettled: dict[_Key, int] = {}
 
     def add(self, key: _Key, value: _Value) -> None:
-        """Add a decision whose record is about to be appended."""
         self._values[key] = value
         self._unsettled[key] = self._unsettled.get(key, 0) + 1
 

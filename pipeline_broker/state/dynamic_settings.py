@@ -66,7 +66,6 @@ class DynamicSettings(ReplayedWrites):
         return self._settings.get(resource, {})
 
     def names(self, kind: str) -> list[str]:
-        """Return the sorted names of the resources of a type that have settings."""
         return sorted(name for each, name in self._settings if each == kind)
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:

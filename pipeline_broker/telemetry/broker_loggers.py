@@ -68,7 +68,6 @@ class BrokerLoggers:
             self._loggers[name].setLevel(LEVELS[level])
 
     def reset_level(self, name: str) -> None:
-        """Restore the level that a logger had when the broker started."""
         if name == REQUEST_LOGGER:
             self.set_level(name, self._request_level_at_start)
         else:

@@ -52,7 +52,6 @@ class SampledRows:
         self.until_row = events
 
     def add(self, row: Row) -> None:
-        """Add the row of an event that was counted and selected."""
         self._row_in(self._stride)
         # A row beyond the bound is dropped, but its event counts: the other rows stand for it.
         if len(self.rows) < ROWS_MAX:

@@ -65,8 +65,6 @@ class _Counts:
 
 @attrs.define
 class _Appended:
-    """Appends to one topic, or to all, since the metrics began."""
-
     messages: int = 0
     size_bytes: int = 0
     batches: int = 0

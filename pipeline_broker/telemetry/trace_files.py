@@ -123,8 +123,6 @@ class _File:
 
 @attrs.define(eq=False)
 class _Recording:
-    """The ring of one table, and its current file."""
-
     table: Table
     ring: RowRing
     directory: Path

@@ -9,9 +9,19 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-__all__ = ["LOOPBACK", "is_loopback", "is_own_name", "is_unspecified", "parse_host_port", "split_authority"]
+__all__ = [
+    "HTTPS_PORT",
+    "HTTP_PORT",
+    "LOOPBACK",
+    "is_loopback",
+    "is_own_name",
+    "is_unspecified",
+    "parse_host_port",
+    "split_authority",
+]
 
 HTTP_PORT = 80
+HTTPS_PORT = 443
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65535
 
@@ -47,14 +57,14 @@ def parse_host_port(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def split_authority(authority: str) -> tuple[str, int | None]:
+def split_authority(authority: str, port_default: int = HTTP_PORT) -> tuple[str, int | None]:
     """Split an authority into its host, in lower case, and its port.
 
-    The port is HTTP_PORT if the authority has none, and None if it is not a number.
+    The port is `port_default` if the authority has none, and None if it is not a number.
     """
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
-        host, port = authority, str(HTTP_PORT)
+        host, port = authority, str(port_default)
     return host.removeprefix("[").removesuffix("]").lower(), int(port) if port.isascii() and port.isdigit() else None
 
 

@@ -6,14 +6,15 @@ import contextlib
 import http
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
 from pipeline_broker.base.byte_budget import ByteBudget, Kept, OverBudgetError
 from pipeline_broker.base.unavailable import UnavailableError
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, receive_request
 from pipeline_broker.web.messages import (
     SECURITY_HEADERS,
@@ -21,6 +22,7 @@ from pipeline_broker.web.messages import (
     AnswerTooLargeError,
     BadRequestError,
     EventStream,
+    Handler,
     HttpRequest,
     StreamedAnswer,
     event,
@@ -28,11 +30,12 @@ from pipeline_broker.web.messages import (
 )
 from pipeline_broker.web.slots import Slots, Stage
 from pipeline_broker.web.turns import Steps, in_turns
+from pipeline_broker.web.user_guard import guarded
 
 if TYPE_CHECKING:
     import h11
 
-__all__ = ["Handler", "HttpLimits", "open_listeners", "require_h11", "serve_http"]
+__all__ = ["HttpLimits", "open_listeners", "require_h11", "serve_http"]
 
 # The default of `HttpLimits.body_bytes_max`.
 BODY_BYTES_MAX = 16 * 1024
@@ -48,8 +51,6 @@ SEND_BUFFER_BYTES = 64 * 1024
 # the answer, so the server reads a bounded amount first.
 LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
-
-Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,12 @@ async def open_listeners(
 
 
 async def serve_http(
-    listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits, edges: ByteBudget
+    listeners: list[trio.SocketListener],
+    handler: Handler,
+    limits: HttpLimits,
+    edges: ByteBudget,
+    security: HttpSecurity = NO_SECURITY,
+    open_paths: Collection[str] = (),
 ) -> None:
     """Serve until cancelled.
 
@@ -122,8 +128,11 @@ async def serve_http(
         listeners: from `open_listeners`.
         handler: answers each request.
         edges: the budget that is charged for the bytes that connections keep.
+        security: TLS and users.
+        open_paths: paths that need no user.
     """
     slots = Slots(limits.connections_max)
+    answer = handler if security.users is None else guarded(handler, security.users, open_paths)
 
     async def handle(stream: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
@@ -139,13 +148,38 @@ async def serve_http(
             try:
                 kept = edges.keep(stream, HEADER_BYTES_MAX, scope.cancel)
                 try:
-                    await serve_connection(stream, handler, limits, kept, reached)
+                    secured = await _secured(stream, security)
+                    if secured is not None:
+                        await serve_connection(secured, answer, limits, kept, reached)
                 finally:
                     kept.release()
             finally:
                 slots.release(slot)
 
     await trio.serve_listeners(handle, listeners)
+
+
+async def _secured(stream: trio.SocketStream, security: HttpSecurity) -> trio.abc.HalfCloseableStream | None:
+    if security.tls is None:
+        return stream
+    from pipeline_broker.web.tls_stream import TlsStream  # noqa: PLC0415 - only if configured
+
+    try:
+        stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        secured = TlsStream(stream, security.tls.context())
+    except OSError as error:  # such as a lack of descriptors
+        logger.warning("a connection over HTTP is refused: %s", error)
+        return None
+    try:
+        await secured.start()
+    except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        logger.info("a TLS handshake over HTTP failed: %s", error)
+        await trio.aclose_forcefully(secured)
+        return None  # the connection is not served
+    except BaseException:
+        await trio.aclose_forcefully(secured)
+        raise
+    return secured
 
 
 async def serve_connection(

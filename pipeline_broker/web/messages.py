@@ -21,6 +21,7 @@ __all__ = [
     "AnswerTooLargeError",
     "BadRequestError",
     "EventStream",
+    "Handler",
     "HttpRequest",
     "RunEvents",
     "SendEvent",
@@ -164,6 +165,9 @@ class EventStream:
     """
 
     run: RunEvents
+
+
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
 
 def json_answer(content: Any, status: http.HTTPStatus = http.HTTPStatus.OK) -> Answer:

@@ -57,7 +57,6 @@ class SharedAnswers:
                 self._making.pop(key, None)
 
     def forget(self) -> None:
-        """Drop all answers, as after a change of their contents."""
         self._changes += 1
         self._forget_until(float("inf"))
 

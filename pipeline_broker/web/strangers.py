@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from pipeline_broker.web.hosts import is_own_name, split_authority
+from pipeline_broker.web.hosts import HTTP_PORT, HTTPS_PORT, is_own_name, split_authority
 
 __all__ = ["SameOriginCheck"]
 
@@ -32,6 +32,7 @@ class SameOriginCheck:
         names: names of the server other than addresses, in lower case.
         any_address: whether every IP address is accepted as a Host.
         needs_host: whether a request without a Host is refused. Browsers always send one.
+        scheme: "http" or "https", as in the Origin of own pages.
     """
 
     host: str
@@ -39,6 +40,7 @@ class SameOriginCheck:
     names: Collection[str] = ()
     any_address: bool = True
     needs_host: bool = True
+    scheme: str = "http"
 
     def refusal(self, headers: Mapping[str, str], *, is_page: bool = False) -> str | None:
         """Return the reason to refuse a request, as one line; None if it is allowed.
@@ -52,14 +54,15 @@ class SameOriginCheck:
             return "the request has no Host header"
         if authority is not None and not self._is_own(authority):
             return "the Host header does not name this broker"
-        if headers.get("origin", f"http://{authority}") != f"http://{authority}":
+        own = f"{self.scheme}://{authority}"
+        if headers.get("origin", own) != own:
             return "the Origin header does not name this broker"
         if not is_page and headers.get("sec-fetch-site", "none") not in OWN_SITES:
             return "the request comes from another site"
         return None
 
     def _is_own(self, authority: str) -> bool:
-        host, port = split_authority(authority)
+        host, port = split_authority(authority, HTTPS_PORT if self.scheme == "https" else HTTP_PORT)
         if self.port is not None and port != self.port:
             return False
         return is_own_name(host, self.host, self.names, any_address=self.any_address)

@@ -133,7 +133,6 @@ class DecoderWriter:
         return variable
 
     def flush(self) -> None:
-        """Write the code that reads the pending run at once."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)

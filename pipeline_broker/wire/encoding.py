@@ -115,7 +115,6 @@ class EncoderWriter:
         self.run.clear()
 
     def null(self, kind: str) -> None:
-        """Write the pending run, followed by a null of this kind."""
         if self.flexible:
             self.fixed("x", "")
         else:

@@ -47,7 +47,7 @@ def test_fields_have_the_types_of_their_properties():
 def test_every_property_acted_on_says_what_it_means_and_no_other_does():
     documented = {name for name, definition in broker_properties().items() if definition.documentation}
     fields = FIELDS & broker_properties().keys()
-    inherited = {topic_properties()[name].broker_property for name in TOPIC_FIELDS | {"min.insync.replicas"}}
+    inherited = {topic_properties()[name].broker_property for name in TOPIC_FIELDS | {"min.insync.replicas"}} - {None}
     inherited |= {coarser for name in inherited for coarser, _ in COARSER.get(name, ())}
     assert documented == fields | LISTENER_PROPERTIES | inherited | {"broker.id", "log.dir"}
     assert not fields & inherited
@@ -56,7 +56,8 @@ def test_every_property_acted_on_says_what_it_means_and_no_other_does():
 def test_topic_settings_that_inherit_from_a_property_acted_on_are_the_fields():
     """One replica exists, so `min.insync.replicas` is acted on without a field."""
     acted_on = {name for name in topic_properties() if is_topic_setting_acted_on(name)}
-    assert acted_on == TOPIC_FIELDS | {"min.insync.replicas"}
+    strategies = {f"confluent.{part}.subject.name.strategy" for part in ("key", "value")}
+    assert acted_on == TOPIC_FIELDS | {"min.insync.replicas"} | strategies
 
 
 def test_every_field_is_read_somewhere():

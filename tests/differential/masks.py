@@ -130,7 +130,7 @@ class Mask:
 
 
 OWN_SETTINGS = re.compile(
-    r"(pipeline|wal)\..*|control\.plane\.listener\.name|.*\.throttled\.rate|.*io\.max\.bytes\.per\.second"
+    r"(pipeline|wal|confluent)\..*|control\.plane\.listener\.name|.*\.throttled\.rate|.*io\.max\.bytes\.per\.second"
 )
 """Ours alone; and quotas between copies, which Kafka shows only when they are set."""
 PLACES = {
@@ -317,6 +317,8 @@ def _masked(side: Side, api: str, value: Any) -> Any:
             if name in TEXTS and same_texts:
                 found[name] = OF_CLUSTER if inner is not None and JAVA_TEXT.match(inner) else inner
                 continue
+            if name == "configs" and inner and "name" in inner[0]:
+                inner = [each for each in inner if not each["name"].startswith("confluent.")]
             if name == "configs" and value.get("resource_type") == BROKER:
                 inner = settings_of_broker(inner, is_default=not value["resource_name"])
             mask = BY_FIELD.get((api, name)) or BY_FIELD.get((None, name))

@@ -117,7 +117,7 @@ class _MemoryFile:
 
 
 class MemoryFileSystem:
-    """A file system with fault injection, through its five attributes."""
+    """A file system with fault injection, through its attributes."""
 
     def __init__(self) -> None:
         #: Called before every operation with its name and path; an OSError it raises is the operation's.
@@ -130,6 +130,8 @@ class MemoryFileSystem:
         self.is_direct_possible = True
         #: The reported free space; writes do not change it. `before` simulates a full disk.
         self.free = 1 << 40
+        #: The reported size of the disk.
+        self.total = 2 << 40
         self._names: dict[Path, _Content] = {}
         self._durable_names: dict[Path, _Content] = {}
         self._pending_names: list[tuple[Path | None, Path | None, _Content]] = []  # (name gone, name new, file)
@@ -192,7 +194,7 @@ class MemoryFileSystem:
 
     def total_bytes(self, path: Path) -> int:
         self.before("total bytes", path)
-        return 2 * self.free
+        return self.total
 
     def lock(self, path: Path) -> Lock:
         if path in self._locks:

@@ -486,3 +486,15 @@ def test_a_certificate_for_another_name_is_refused_unless_the_settings_allow_it(
         contexts.reload(stored(tmp_path, other, **{"ssl.allow.dn.changes": "true"}))
     contexts.reload(stored(tmp_path, other, **{"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}))
     assert contexts.context() is not None
+
+
+def test_a_changed_trust_store_is_read_again_and_an_unchanged_one_is_not(settings, tmp_path):
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(CA_PEM)
+    located = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(trusted), "ssl.client.auth": "required"}
+    contexts = TlsContexts({**settings, **located})
+    assert not contexts.reload_changed()
+    trusted.write_text(STRANGER.cert_pem.bytes().decode())
+    assert contexts.reload_changed()
+    assert not contexts.reload_changed()
+    assert handshake(contexts.context(), client_context(STRANGERS_CLIENT))

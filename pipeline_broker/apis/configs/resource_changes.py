@@ -23,6 +23,7 @@ from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, pending_changes, wait_for_place
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.numbers import INT32, whole_number
+from pipeline_broker.broker.registered_schemas import check_schema_validation
 from pipeline_broker.broker.settings_layers import BROKER_RESOURCE
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import (
@@ -171,6 +172,7 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     altered = alter_topic_settings(own, operations)
     if topic is None:  # Kafka validates the settings before it looks for the topic
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    check_schema_validation({each: altered[each] for each in alteration.sets if each in altered}, call.broker.schemas)
     settings = call.broker.settings
     before, after = flush_rules_of(own, settings), flush_rules_of(altered, settings)
     check_durability(call, before, after)

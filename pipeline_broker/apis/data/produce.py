@@ -147,9 +147,8 @@ def _append_all(
         assert log is not None, "an appended batch has a log"
         # A template skips authorization, so it must not outlive a change of topics or ACLs.
         is_current = generation == call.broker.topics_generation
-        if (
-            is_current and log.topic not in call.broker.reserved_topics
-        ):  # records of internal topics are always validated
+        # As a template skips checks of single records, those of internal topics or with schemas take the general path.
+        if is_current and log.topic not in call.broker.reserved_topics and not log.rules.parts_with_schemas:
             _remember(call, request, log)
     return Pending(entries, result, on_durable) if is_waiting else result
 
@@ -226,6 +225,10 @@ def _check(
         from pipeline_broker.apis.data.internal_topics import check_readable  # noqa: PLC0415 - only tools write these
 
         yield from check_readable(call, log, header, batch)
+    if log.rules.parts_with_schemas:
+        from pipeline_broker.apis.schema_validation import check_schemas  # noqa: PLC0415 - few topics need it
+
+        yield from check_schemas(call, log, header, batch)
     return header, batch
 
 

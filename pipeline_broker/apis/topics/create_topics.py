@@ -25,6 +25,7 @@ from pipeline_broker.apis.steps import (
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.registered_schemas import check_schema_validation
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import check_topic_settings
 from pipeline_broker.config.properties import ConfigError
@@ -100,6 +101,7 @@ def _create(
             assignments=[(placed.partition_index, placed.broker_ids) for placed in wanted.assignments],
             configs=check_topic_settings(given),
         )
+        check_schema_validation(new.configs, broker.schemas)
         inherited, own = flush_rules_of({}, broker.settings), flush_rules_of(new.configs, broker.settings)
         check_durability(call, inherited, own)
         topic = broker.topics.check_create(new)

@@ -256,6 +256,11 @@ class Journal:
 
     def _write_when_possible(self, entries: Sequence[JournalEntry]) -> Ticket:
         while True:
+            obstacle = self.room.obstacle
+            may_wait = self._sealed_max is not None and not self._closed and self._failure is None
+            if obstacle is not None and may_wait and self.room.lacks_margin(self.disk_space):
+                self.room.wait(obstacle)
+                continue
             try:
                 ticket = self._write(entries)
             except OSError as error:

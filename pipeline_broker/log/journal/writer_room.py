@@ -1,7 +1,9 @@
 """The waiting of journal writers: for the archive, or for space or descriptors that the system refused."""
 
+import errno
 import logging
 import threading
+from collections.abc import Callable
 
 from pipeline_broker.files.errors import with_remedy
 
@@ -9,6 +11,11 @@ __all__ = ["WriterRoom"]
 
 RETRY_SECONDS = 1.0
 """Time between two attempts of a write that the system refused."""
+RESUME_BYTES = 64 << 20
+"""Free space with which writes resume after the disk was full; a twentieth of a smaller disk.
+
+Without it each freed block would end and begin the refusals again."""
+RESUME_SHARE = 20
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +44,20 @@ class WriterRoom:
         """Set and log the obstacle of a refused write, then wait for `retry_seconds` or until `notify`."""
         self._note(obstacle)
         self._changed.wait(self.retry_seconds)
+
+    def lacks_margin(self, disk_space: Callable[[], tuple[int, int]]) -> bool:
+        """Return whether the disk was full and has less free space than writes need to resume; see RESUME_BYTES.
+
+        Args:
+            disk_space: returns total and free bytes.
+        """
+        if self.obstacle is None or self.obstacle.errno != errno.ENOSPC:
+            return False
+        try:
+            total_bytes, free_bytes = disk_space()
+        except OSError:
+            return False
+        return free_bytes < min(RESUME_BYTES, total_bytes // RESUME_SHARE)
 
     def wait_for_archive(self) -> None:
         """Wait until `notify`. An obstacle of the archive becomes the obstacle of writes."""

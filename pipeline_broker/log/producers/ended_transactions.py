@@ -32,7 +32,6 @@ class EndedTransactions:
         self._aborted.append(transaction)
 
     def durable(self, high_watermark: int) -> None:
-        """Record that all markers below the high watermark are durable."""
         undurable = self._undurable
         while undurable and undurable[0][0] < high_watermark:
             undurable.popleft()

@@ -37,7 +37,6 @@ class Clients:
         self._by_key: dict[object, list[Any]] = {}
 
     def connect(self, jobs: Sequence[Job]) -> None:
-        """Connect the clients of these jobs in parallel, and drop the previous clients."""
         self._by_key = {}
         jobs_by_key = {job.client_key: job for job in jobs}
         # Runs of several rounds and turns share their clients, so each key is connected once.

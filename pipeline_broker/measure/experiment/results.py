@@ -86,7 +86,6 @@ class CellTotals:
         return statistics.fmean(run.answered_share for run in runs) >= ANSWERED_SHARE_MIN
 
     def take(self, found: RunFigures, run: Run, *, is_paired: bool) -> None:
-        """Add the figures of one run, unless it is traced."""
         if not run.traced:
             runs = self.paired if is_paired else self.others
             quantiles = {

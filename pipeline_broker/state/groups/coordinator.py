@@ -366,7 +366,6 @@ class GroupCoordinator:
         return Outcome()
 
     def failed(self, write: Write, error: ErrorCode, now_ms: int) -> Outcome:
-        """Undo a write after its records could not be stored."""
         change = write.change
         if isinstance(change, OffsetChange):
             self._offsets.drop(change)

@@ -68,7 +68,6 @@ class GroupRegistry:
         return list(self._groups.values())
 
     def put(self, group: Group) -> None:
-        """Register a group, replacing any other with the same id."""
         before = self._groups.get(group.group_id)
         if before is not group:
             if before is not None:

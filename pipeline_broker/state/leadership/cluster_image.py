@@ -73,7 +73,6 @@ class ClusterImage:
         return self._known.setdefault(record, record)
 
     def partitions(self, topic_id: bytes) -> Mapping[int, PartitionRecord]:
-        """Return the records of a topic's partitions, by their numbers."""
         return self._topics.get(topic_id, NO_PARTITIONS)
 
     def partition(self, key: PartitionKey) -> PartitionRecord | None:

@@ -97,7 +97,6 @@ def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
 
 
 def snapshot_record(key: ShareKey, value: ShareSnapshotValue) -> StateRecord:
-    """Return a record of the whole state of a share partition."""
     return StateRecord(record_key(SNAPSHOT, ShareSnapshotKey(*key)), record_value(VERSION, value))
 
 

@@ -247,7 +247,6 @@ def _differs(before: OwnedPartitions, after: OwnedPartitions) -> bool:
 
 
 def partitions_of(owned: OwnedPartitions) -> dict[bytes, frozenset[int]]:
-    """Return the partitions without their assignment epochs."""
     return {topic_id: frozenset(epochs) for topic_id, epochs in owned.items()}
 
 

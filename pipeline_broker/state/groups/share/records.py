@@ -106,7 +106,6 @@ def current_record(group_id: str, member: ShareMember) -> StateRecord:
 
 
 def initialized_record(group: ShareGroup) -> StateRecord:
-    """Return the record of all partitions with a state in the share coordinator."""
     value = ShareGroupStatePartitionMetadataValue(
         initialized_topics=[
             ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo(topic_id, name, sorted(partitions))

@@ -16,7 +16,6 @@ __all__ = ["assign_range"]
 
 
 def assign_range(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """Assign contiguous ranges of each topic, in the order of the members."""
     ordered = sorted(members, key=_place)
     subscribers: dict[bytes, list[AssignorMember]] = {}
     for member in ordered:

@@ -1,0 +1,38 @@
+"""The files of `--http-certificate` and `--http-users`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.file_renewal import log_warning
+from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
+
+__all__ = ["open_http_security"]
+
+
+def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecurity:
+    """Read the files of the HTTP ports.
+
+    Raises:
+        StartError: a file cannot be used.
+    """
+    if certificate is None and users is None:
+        return NO_SECURITY
+    from pipeline_broker.security.basic_users import BasicUsers  # noqa: PLC0415 - only if configured
+    from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - as above
+
+    store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
+    may_change = dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
+    try:
+        tls = None if certificate is None else TlsContexts(store | may_change)
+    except ConfigError as error:
+        raise StartError(f"--http-certificate: {error}") from None
+    try:
+        security = HttpSecurity(tls, None if users is None else BasicUsers(users))
+    except ConfigError as error:
+        raise StartError(str(error)) from None
+    for name, part in security.files.items():
+        log_warning(name, part)
+    return security

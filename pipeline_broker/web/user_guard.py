@@ -1,0 +1,44 @@
+"""The guard of an HTTP port that only users may use."""
+
+from __future__ import annotations
+
+import http
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import trio
+
+from pipeline_broker.web.messages import Answer, EventStream, Handler, HttpRequest, StreamedAnswer, refusal
+
+if TYPE_CHECKING:
+    from pipeline_broker.security.basic_users import BasicUsers
+
+__all__ = ["REFUSAL_SECONDS", "guarded"]
+
+REFUSAL_SECONDS = 0.1
+"""Time of each refused user on an HTTP port, one after the other, so that a port answers ten guesses a second."""
+CHALLENGE = ("WWW-Authenticate", 'Basic realm="pipeline-broker", charset="UTF-8"')
+
+logger = logging.getLogger(__name__)
+
+
+def guarded(handler: Handler, users: BasicUsers, open_paths: Collection[str] = ()) -> Handler:
+    """Return a handler that answers requests of users only.
+
+    Args:
+        open_paths: paths that everyone may request.
+    """
+    refusing = trio.Lock()
+
+    async def answer(request: HttpRequest) -> Answer | StreamedAnswer | EventStream:
+        authorization = request.headers.get("authorization", "")
+        if request.path in open_paths or users.is_allowed(authorization):
+            return await handler(request)
+        if authorization:
+            logger.info("a user of an HTTP port is unknown, or has another password")
+            async with refusing:
+                await trio.sleep(REFUSAL_SECONDS)
+        return refusal(http.HTTPStatus.UNAUTHORIZED, "the name or the password of the user is wrong", CHALLENGE)
+
+    return answer

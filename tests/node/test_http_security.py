@@ -1,0 +1,134 @@
+"""Metrics, dashboard and schema registry with TLS and users, as an operator starts them."""
+
+import base64
+import http.client
+import json
+import re
+import signal
+import ssl
+
+import pytest
+import trustme
+
+from tests.forks import run_command
+from tests.node.test_file_renewal import wait_until
+
+SECONDS_MAX = 30
+PORTS = ["--metrics", "0", "--dashboard", "0", "--schema-registry", "0"]
+LINE = re.compile(r"^(metrics|dashboard|schema registry) on https://(127\.0\.0\.1:\d+)(\S*)$", re.MULTILINE)
+PATHS = {"metrics": "/metrics", "dashboard": "/api/broker", "schema registry": "/subjects"}
+
+
+@pytest.fixture
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def files(tmp_path, authority):
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "store.pem")
+    (tmp_path / "users").write_text("ada:secret\n")
+    (tmp_path / "users").chmod(0o600)
+    return ["--http-certificate", str(tmp_path / "store.pem"), "--http-users", str(tmp_path / "users")]
+
+
+def ask(authority, address, path, user="ada:secret"):
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    connection = http.client.HTTPSConnection(address, timeout=SECONDS_MAX, context=context)
+    headers = {} if user is None else {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+    connection.request("GET", path, headers=headers)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+def test_every_port_is_served_by_tls_and_to_users_only(broker_process, authority, files, tmp_path):
+    broker = broker_process(arguments=[*PORTS, *files])
+    addresses = {name: address for name, address, _ in LINE.findall(broker.stderr)}
+    assert addresses.keys() == PATHS.keys()
+    assert "token" not in broker.stderr
+    for name, address in addresses.items():
+        assert ask(authority, address, PATHS[name])[0] == 200, name
+        for user in (None, "ada:guess", "eve:secret"):
+            assert ask(authority, address, PATHS[name], user)[0] == 401, name
+        plain = http.client.HTTPConnection(address, timeout=SECONDS_MAX)
+        plain.request("GET", PATHS[name])
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            plain.getresponse()
+        plain.close()
+    for path in ("/healthz", "/readyz"):
+        assert ask(authority, addresses["metrics"], path, None) == (200, "ok\n")
+
+    (tmp_path / "users").write_text("eve:secret\n")
+    broker.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: ask(authority, addresses["metrics"], "/metrics", "eve:secret")[0] == 200)
+    assert ask(authority, addresses["metrics"], "/metrics")[0] == 401
+
+
+def test_a_renewed_certificate_may_have_other_names(broker_process, authority, files, tmp_path):
+    broker = broker_process(arguments=["--metrics", "0", *files])
+    ((_, address, _),) = LINE.findall(broker.stderr)
+    other = trustme.CA()
+    other.issue_cert("127.0.0.1", common_name="another").private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / "store.pem"
+    )
+    broker.process.send_signal(signal.SIGHUP)
+
+    def is_renewed():
+        try:
+            return ask(other, address, "/healthz")[0] == 200
+        except ssl.SSLError:
+            return False
+
+    wait_until(is_renewed)
+
+
+def test_the_metrics_of_all_brokers_of_a_machine_are_secured_too(broker_process, authority, files):
+    broker = broker_process(arguments=["--brokers", "2", "--metrics", "0", *files])
+    address = {name: address for name, address, _ in LINE.findall(broker.stderr)}["metrics"]
+    status, text = ask(authority, address, "/metrics")
+    assert status == 200
+    assert set(re.findall(r'broker="(\d)"', text)) == {"1", "2"}
+    assert ask(authority, address, "/metrics", None)[0] == 401
+
+
+def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, files):
+    broker = broker_process(arguments=["--metrics", "0", *files[2:]])
+    (address,) = re.findall(r"^metrics on http://(\S+)/metrics$", broker.stderr, re.MULTILINE)
+    connection = http.client.HTTPConnection(address, timeout=SECONDS_MAX)
+    connection.request("GET", "/metrics")
+    response = connection.getresponse()
+    assert response.status == 401
+    assert json.loads(response.read()) == {"error": "the name or the password of the user is wrong"}
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--http-users", "users"], "--http-users needs --metrics, --dashboard or --schema-registry"),
+        (["--http-certificate", "store.pem"], "--http-certificate needs --metrics, --dashboard or --schema-registry"),
+        (
+            ["--dashboard", "0.0.0.0:0", "--http-users", "users"],
+            "--http-users needs --http-certificate: a network could see passwords sent to 0.0.0.0",
+        ),
+        (["--metrics", "0", "--http-users", "missing"], "--http-users: {}/missing: No such file or directory"),
+        (
+            ["--metrics", "0", "--http-certificate", "users"],
+            "--http-certificate: ssl.keystore.location: {}/users must hold one private key and its certificates",
+        ),
+        (
+            ["--brokers", "2", "--http-users", "users"],
+            "--http-users needs --metrics, --dashboard or --schema-registry",
+        ),
+    ],
+)
+def test_half_of_a_configuration_is_refused_in_one_line(tmp_path, files, arguments, complaint):
+    names = {"users", "store.pem", "missing"}
+    placed = [str(tmp_path / each) if each in names else each for each in arguments]
+    result = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), *placed)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {complaint.format(tmp_path)}")
+    assert result.stderr.count("\n") == 1
