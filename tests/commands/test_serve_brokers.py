@@ -310,7 +310,18 @@ def test_several_listeners_one_metrics_endpoint_and_one_dashboard_serve_all_brok
     listeners = f"listeners=A://127.0.0.1:{ports[0]},B://127.0.0.1:{ports[1]}"
     protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
-    command += ["--metrics", "0", "--dashboard", "0", "--set", listeners, "--set", protocols, "--set", "inter.broker.listener.name=A"]
+    command += [
+        "--metrics",
+        "0",
+        "--dashboard",
+        "0",
+        "--set",
+        listeners,
+        "--set",
+        protocols,
+        "--set",
+        "inter.broker.listener.name=A",
+    ]
     command += ["--set", f"pipeline.telemetry.file={tmp_path}/clients.json"]
     with (tmp_path / "stderr").open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
