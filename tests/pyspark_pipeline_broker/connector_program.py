@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 
 from spark_analysis.live.connector import connector_jars
 from spark_analysis.session import spark_session
-from tests.conftest import LITTLE_TO_READ
 
 COLUMNS = ("topic", "partition", "offset", "key", "value", "unix_millis(timestamp)", "timestampType")
 
@@ -34,7 +33,7 @@ def _plain(value):
 
 def main():
     servers, directory, scenarios = sys.argv[1:]
-    with spark_session("local[2]", LITTLE_TO_READ | {"spark.jars": connector_jars()}) as spark:
+    with spark_session("local[2]", {"spark.jars": connector_jars()}) as spark:
         for options in json.loads(Path(scenarios).read_text(encoding="utf-8")):
             ours = result_of(spark.read.format("pipeline-broker").option("path", directory), options)
             connector = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
