@@ -50,6 +50,8 @@ LITTLE_TO_READ = {
     "spark.driver.extraJavaOptions": SHORT_JAVA,
 }
 """Settings for little data. Each task fetches its queries from the driver, which takes a quarter of its time."""
+NAME_LENGTH_MAX = 200
+"""Longest text, and most bytes, that are part of the name of a test."""
 CAMPAIGN = "campaign"
 """Name of the property with a test's summary of a campaign; the summaries are printed at the end of the run."""
 
@@ -103,6 +105,13 @@ def monkeypatch(monkeypatch):
 
         monkeypatch.setattr = setattr_or_skip
     return monkeypatch
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Name a long text by its length. Each worker sends the names of all tests, which texts made 5 MB long."""
+    if isinstance(val, str | bytes) and len(val) > NAME_LENGTH_MAX:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the names

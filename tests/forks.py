@@ -35,7 +35,7 @@ LOOKED_AT_EARLY = re.compile("PYTHON|LD_|LC_|LANG|MALLOC_|GLIBC_|TZ$")
 STDIN, STDOUT, STDERR = range(3)
 
 
-def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=None, process_group=None):
+def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=None, process_group=None, stdin=None):
     """Start a program in ROOT, as a fork where that makes no difference. Its output is a pipe.
 
     Args:
@@ -45,15 +45,16 @@ def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=N
         prefix: the command of a tool that runs Python.
         environment: variables that override those of this process.
         process_group: 0: make it the leader of a new group.
+        stdin: an open file for standard input; by default it is empty.
     """
     variables = {**os.environ, **(environment or {})}
     is_program = program == PROGRAM or program[0].endswith(".py")
     if is_program and not prefix and not PARENT.differs_early(variables):
-        return PARENT.fork([*program, *arguments], stderr, variables, process_group)
+        return PARENT.fork([*program, *arguments], stderr, variables, process_group, stdin=stdin)
     return subprocess.Popen(
         [*prefix, sys.executable, *program, *arguments],
         cwd=ROOT,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin or subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
         env={"PYTHONPATH": str(ROOT), **variables},  # for a file, which Python begins in its own folder
@@ -95,9 +96,10 @@ class Parent:
         ours = self._variables if self.pid else {**os.environ, **self._environment}
         return early(variables) != early(ours)
 
-    def fork(self, arguments, stderr, variables, process_group=None, folder=ROOT):
+    def fork(self, arguments, stderr, variables, process_group=None, folder=ROOT, stdin=None):
         read_end, write_end = os.pipe()
         files = [f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in (write_end, stderr.fileno())]
+        files.insert(STDIN, f"/proc/{os.getpid()}/fd/{stdin.fileno()}" if stdin else os.devnull)
         try:
             pid = self.ask(
                 arguments=[*map(str, arguments)],
@@ -244,7 +246,8 @@ def be_parent(loaded):
 def fork(arguments, files, variables, leads, folder):
     """Like os.fork; the child has its own files, variables, process group and directory."""
     del arguments
-    opened = [os.open(os.devnull, os.O_RDONLY), *(os.open(path, os.O_WRONLY) for path in files)]
+    stdin, *outputs = files
+    opened = [os.open(stdin, os.O_RDONLY), *(os.open(path, os.O_WRONLY) for path in outputs)]
     pid = os.fork()
     if leads:
         os.setpgid(pid, 0)

@@ -1,9 +1,16 @@
 """Apache Kafka's own programs, run from jars that Maven fetches once into the user's cache."""
 
+import fcntl
+import shutil
 import subprocess
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
-from pipeline_broker.measure.experiment.kafka_process import fetch_jars
+from pipeline_broker.measure.experiment.kafka_process import KafkaSettings, fetch_jars
 from tests.required import absent, without
 from tests.short_java import SHORT_JAVA
 
@@ -42,7 +49,8 @@ def java_command(directory):
     """Return a Java command for a small program that logs to standard error; the directory is for its settings."""
     logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
     logging.write_text(LOGGING)
-    return ["java", "-Xmx256m", *SHORT_JAVA.split(), "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    options = [*SHORT_JAVA.split(), *class_archive(), "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    return ["java", "-Xmx256m", *options]
 
 
 def kafka_tool(directory):
@@ -65,17 +73,43 @@ def tool_command(directory):
 
     def command(name, *arguments):
         full_name = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
-        options = class_archive(directory.parent / "kafka-tools.jsa")
-        return [*java, *options, "-cp", class_path(), full_name, *arguments]
+        return [*java, "-cp", class_path(), full_name, *arguments]
 
     return command
 
 
-def class_archive(path):
-    """Return options that halve Java's startup time.
+def class_archive():
+    """Return options that halve the startup time of Kafka and its tools: they map archived classes (JEP 350).
 
-    The first tool of a worker archives its classes; later ones map them (JEP 350). Java's warnings about classes that
-    it cannot archive would mix with the output of a tool.
+    The archive is in the user's cache, for these jars and this Java. The first process that needs it makes it, by a run
+    of Kafka; others start without it in the meantime. Java's warnings would mix with the output of a tool.
     """
-    kind = "SharedArchiveFile" if path.exists() else "ArchiveClassesAtExit"
-    return [f"-XX:{kind}={path}", "-Xlog:disable"]
+    jars = fetch_jars()
+    made_ns = Path(shutil.which("java")).resolve().stat().st_mtime_ns
+    archive = jars.with_name(f"{jars.name}-{made_ns}.jsa")
+    if not archive.exists():
+        with archive.with_suffix(".lock").open("w") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            make_archive(archive)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
+
+
+def make_archive(archive):
+    """Archive the classes that a run of Kafka loads; nothing if Kafka is killed before it has written them."""
+    with TemporaryDirectory(dir=archive.parent, prefix=".archive-") as folder, pytest.MonkeyPatch.context() as patch:
+        made = Path(folder) / archive.name
+        patch.setenv("JDK_JAVA_OPTIONS", f"{SHORT_JAVA} -XX:ArchiveClassesAtExit={made} -Xlog:disable")
+        kafka = KafkaSettings("kafka", Path(folder) / "data").start()
+        try:
+            kafka.wait_ready()
+        finally:
+            kafka.stop()
+        patch.delenv("JDK_JAVA_OPTIONS")
+        options = [*SHORT_JAVA.split(), f"-XX:SharedArchiveFile={made}", "-Xshare:on", "-cp", class_path()]
+        if subprocess.run(["java", *options, "-version"], capture_output=True, check=False).returncode == 0:
+            made.rename(archive)
+
+
+def short_java():
+    """Return Java options for a broker of Kafka that runs for a moment, as text."""
+    return " ".join([SHORT_JAVA, *class_archive()])

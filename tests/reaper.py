@@ -48,10 +48,12 @@ def marked(mark):
 
 def main(mark, run, *others):
     with contextlib.suppress(ProcessLookupError):  # ended already
-        descriptors = [os.pidfd_open(int(process)) for process in (run, *others)]
-        select.select(descriptors, [], [])
+        # Opened before the others: if the make has ended by now, the run must end too, or it would start processes.
+        running = os.pidfd_open(int(run))
+        with contextlib.suppress(ProcessLookupError):
+            select.select([running, *(os.pidfd_open(int(process)) for process in others)], [], [])
         # The run itself got its mark too late for its own /proc entry.
-        signal.pidfd_send_signal(descriptors[0], signal.SIGKILL)
+        signal.pidfd_send_signal(running, signal.SIGKILL)
     for _ in range(ROUNDS_MAX):
         processes = marked(mark)
         if not processes:

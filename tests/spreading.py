@@ -45,11 +45,12 @@ def spread(items):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif not group_of(item) and (shared := shared_by_module(item)) is not None:
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}-shared{shared}"))
-    items.sort(key=rank)
+    ranks = {item: rank(item) for item in items}  # at most once for each: the markers of a test take long to find
+    items.sort(key=ranks.get)
     counts = Counter(item.path for item in items)
     places = Counter()
     for item in items:
-        if counts[item.path] > TOGETHER and rank(item) == len(CHAINS) + len(LONG) + 1:
+        if counts[item.path] > TOGETHER and ranks[item] == len(CHAINS) + len(LONG) + 1:
             unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
             item.add_marker(pytest.mark.xdist_group(unit))
             places[item.path] += 1

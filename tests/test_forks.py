@@ -71,6 +71,17 @@ def test_it_ends_like_any_process(started, tmp_path):
     assert "no-such-command" in (tmp_path / "stderr-2").read_text(encoding="utf-8")
 
 
+def test_a_fork_reads_the_standard_input_that_it_is_given(started, tmp_path):
+    echo, given = tmp_path / "echo.py", tmp_path / "given"
+    echo.write_text("print(input())")
+    given.write_text("hello\n")
+    with given.open("rb") as stdin:
+        process = started(program=(str(echo),), stdin=stdin)
+    assert isinstance(process, Fork)
+    assert process.stdout.read() == b"hello\n"
+    assert process.wait(SECONDS_MAX) == 0
+
+
 @pytest.mark.parametrize(
     "options",
     [{"prefix": ("env",)}, {"program": ("-P", "-m", "pipeline_broker")}, {"environment": {"PYTHONHASHSEED": "1"}}],

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests import reaper
 from tests.reaper import MARK, marked
 from tests.waiting import wait_readable
 
@@ -51,6 +52,19 @@ def test_a_run_ends_with_the_make_that_started_it(tmp_path):
         mark = mark_of(run)
         os.kill(run.pid, signal.SIGKILL)
         wait_until_none_has(mark)
+
+
+def test_a_run_ends_whose_make_ended_before_its_reaper_looked():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    run = subprocess.Popen(["sleep", "600"])
+    command = [sys.executable, "-S", reaper.__file__, "a mark of no process", str(run.pid), str(ended.pid)]
+    try:
+        subprocess.run(command, check=True, timeout=20)
+        assert run.wait(5) == -signal.SIGKILL
+    finally:
+        run.kill()
+        run.wait()
 
 
 def test_this_run_has_a_reaper():

@@ -21,7 +21,7 @@ from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfi
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
-from tests.forks import PROGRAM
+from tests.forks import PROGRAM, run_command
 from tests.pyspark_pipeline_broker.stored_rows import rows
 
 pytestmark = [pytest.mark.clients, pytest.mark.faults]
@@ -193,21 +193,19 @@ def test_inspect_and_the_spark_source_read_the_data_of_all_brokers(cluster):
     found = rows(cluster.data, subscribe="t")
     assert sorted(row["value"].decode() for row in found if row["value"].startswith(b"s-")) == sorted(values)
     assert {row["partition"] for row in found} == set(range(6))
-    command = [sys.executable, "-m", "pipeline_broker", "inspect", str(cluster.data), "--topic"]
-    options = {"capture_output": True, "text": True, "timeout": SECONDS_MAX}
-    text = subprocess.run([*command, "t"], check=False, **options).stdout
+    command = ["inspect", cluster.data, "--topic"]
+    text = run_command(*command, "t").stdout
     assert re.findall(r"^broker (\d): ", text, re.MULTILINE) == ["1", "2", "3"]
-    lines = subprocess.run([*command, "t", "--json", "--show", "entries"], check=False, **options).stdout.splitlines()
+    lines = run_command(*command, "t", "--json", "--show", "entries").stdout.splitlines()
     batches = [line for line in map(json.loads, lines) if "base_offset" in line]
     assert {(line["broker"], line["topic"]) for line in batches} == {(1, "t"), (2, "t"), (3, "t")}
-    missing = subprocess.run([*command, "nothing"], check=False, **options)
+    missing = run_command(*command, "nothing")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
 def test_a_second_supervisor_and_a_single_broker_are_refused_in_one_line(cluster, tmp_path):
     for arguments in (["--brokers", "3"], []):
-        command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(cluster.data)]
-        found = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        found = run_command("serve", "--port", "0", "--data", cluster.data, *arguments)
         assert found.returncode == 2
         assert re.fullmatch(r"Error: the data directory .* is in use by process \d+\. Stop .*\n", found.stderr)
 
@@ -227,8 +225,7 @@ def test_the_data_of_a_single_broker_moves_to_broker_1_and_back(tmp_path):
     assert sorted(received) == ["a", "b"]
     cluster.supervisor.stop()
     cluster.supervisor.process.stdout.close()
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(cluster.data)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    found = run_command("serve", "--port", "0", "--data", cluster.data)
     assert (found.returncode, found.stderr.count("\n")) == (2, 1)
     assert "--brokers 2" in found.stderr
 

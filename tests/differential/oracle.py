@@ -36,7 +36,7 @@ from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsReq
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from tests.short_java import SHORT_JAVA
+from tests.kafka_tools import short_java
 from tests.wire.oracle import kio_class, written
 
 START_SECONDS_MAX = 120.0
@@ -76,7 +76,7 @@ def running_kafka(
 ) -> Iterator[KafkaProcess]:
     """Apache Kafka, which answers. `controller` is that of the cluster that a further broker joins."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
+        patch.setenv("JDK_JAVA_OPTIONS", short_java())
         data = directory / f"kafka-{node_id}"
         of_node = KafkaSettings("kafka", data, node_id=node_id, controller=controller, settings=tuple(settings.items()))
         kafka = of_node.start()

@@ -1,4 +1,4 @@
-"""A client that does nothing wrong, in a process of its own: `python -m tests.hostile.innocent PORT PID`.
+"""A client that does nothing wrong, in a process of its own: `python tests/hostile/innocent.py PORT PID`.
 
 It produces a record every PACE_SECONDS. For each line on standard input it writes one: its worst wait since the line
 before, the wait that goes on included. A wait by the clock is told beside what the broker makes of it: the time for
@@ -11,8 +11,8 @@ import os
 import select
 import socket
 import struct
-import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 
@@ -21,6 +21,7 @@ import attrs
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from tests.bad_input.raw_client import answer_of, frame_of, produce_answers, produce_request
+from tests.forks import start_python
 from tests.waiting import wait_readable
 
 TOPIC = "innocent"
@@ -168,18 +169,25 @@ class Innocent:
     """The process, as its parent sees it."""
 
     def __init__(self, port, broker_pid):
-        command = [sys.executable, "-m", "tests.hostile.innocent", str(port), str(broker_pid)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        questions, self._asking = os.pipe()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until it is stopped
+        with os.fdopen(questions, "rb") as stdin:
+            self._process = start_python([port, broker_pid], self._errors, program=(__file__,), stdin=stdin)
 
     def waits(self):
         """Its worst since the last question."""
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        os.write(self._asking, b"\n")
         assert wait_readable(self._process.stdout, ANSWER_SECONDS_MAX), "the innocent client says nothing"
-        return Waits(*json.loads(self._process.stdout.readline()))
+        if not (line := self._process.stdout.readline()):
+            self._errors.seek(0)
+            raise AssertionError(f"the innocent client ended: {self._errors.read().decode()}")
+        return Waits(*json.loads(line))
 
     def stop(self):
-        self._process.communicate("")
+        os.close(self._asking)
+        self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.files.memory_files import MemoryFiles
-from pipeline_broker.objects import directory_store
+from pipeline_broker.objects import cloud_store, directory_store
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore
 from pipeline_broker.objects.directory_store import DirectoryStore
@@ -25,6 +25,7 @@ from pipeline_broker.objects.store import (
 )
 from pipeline_broker.objects.watched_store import WatchedStore
 from tests.objects import directory_server, s3_servers
+from tests.spark_analysis import s3_server
 
 STORES = (
     "memory",
@@ -164,6 +165,9 @@ def test_a_listing_continues_across_pages(store, monkeypatch, request):
         monkeypatch.setattr(directory_store, "LIST_MAX", page_max)
     elif "directory server" in request.node.name:
         page_max = directory_server.PAGE_MAX
+    elif "moto" in request.node.name:
+        page_max = s3_server.PAGE_MAX
+        monkeypatch.setattr(cloud_store, "LIST_MAX", page_max)
     names = [f"{n:04d}" for n in range(page_max * 2 + 5)]
     for name in names:
         store.upload(f"many/{name}", [b"x"])

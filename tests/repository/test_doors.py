@@ -1,7 +1,9 @@
 """docs/reference/bounds.md lists exactly the entry points of the broker."""
 
 import ast
+import functools
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -40,17 +42,23 @@ def documented():
     return found
 
 
-def calls(*names):
-    """The files of the broker in which something of one of these names is called."""
-    found = set()
+@functools.cache
+def calls():
+    """The names that the files of the broker call, each with its files."""
+    found = defaultdict(set)
     for path in [*ROOT.glob("pipeline_broker/**/*.py"), *ROOT.glob("stages/**/*.py")]:
         if "testing" in path.parts or "measure" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             called = node.func if isinstance(node, ast.Call) else None
-            if getattr(called, "attr", getattr(called, "id", None)) in names:
-                found.add(str(path.relative_to(ROOT)))
+            if name := getattr(called, "attr", getattr(called, "id", None)):
+                found[name].add(str(path.relative_to(ROOT)))
     return found
+
+
+def callers(*names):
+    """The files of the broker in which something of one of these names is called."""
+    return set().union(*(calls()[name] for name in names))
 
 
 ENTRY_POINTS = entry_points()
@@ -58,8 +66,8 @@ NAMES = {name.partition(",")[0] for name in ENTRY_POINTS}
 
 
 def test_every_file_that_listens_is_known():
-    assert calls("listen", "open_tcp_listeners", "create_server", "start_server") == set(LISTENING)
-    assert calls("open_listeners") == set(SERVING_HTTP)
+    assert callers("listen", "open_tcp_listeners", "create_server", "start_server") == set(LISTENING)
+    assert callers("open_listeners") == set(SERVING_HTTP)
     sockets = {"`admin.socket`", "`N.socket`"}
     assert sockets | {*LISTENING.values(), *SERVING_HTTP.values()} - {"what `SERVING_HTTP` names", UNIX} == NAMES
 

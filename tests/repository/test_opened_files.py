@@ -5,6 +5,7 @@ through `files/file_system.py`. A pipe or a device that a stranger has put in pl
 """
 
 import ast
+import functools
 from pathlib import Path
 
 PACKAGES = ("pipeline_broker", "pyspark_pipeline_broker", "stages")
@@ -50,7 +51,12 @@ def opened_in(tree):
                 yield node.lineno
 
 
+@functools.cache
 def found():
+    return list(places())
+
+
+def places():
     for package in PACKAGES:
         for path in sorted(Path(package).rglob("*.py")):
             name = str(path.relative_to(package))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import urllib.request
@@ -13,6 +14,8 @@ HADOOP_VERSION = "3.4.1"
 """The one of PySpark 4.0."""
 SDK_VERSION = "2.25.31"
 STOP_SECONDS_MAX = 20.0
+PAGE_MAX = 100
+"""Names in a listing, unless the client asks for more: moto takes long for a thousand objects."""
 #: moto looks for an object, and writes it later in the same request: of several at once, in its threads, two may win.
 PROGRAM = """
 import sys
@@ -49,7 +52,11 @@ def s3a_jars():
 def open_s3_server():
     """Yield the address; the server ends, without its data, at the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE_MAX)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield process.stdout.readline().decode().strip()

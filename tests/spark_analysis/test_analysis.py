@@ -180,8 +180,8 @@ def test_latency_ratios_are_paired_like_rates_over_the_rounds_with_enough_sample
     assert entry["p999"] == {"ratio": 1.0, "low": None, "high": None, "rounds": 1, "corrected_p": None}
 
 
-def test_the_share_of_commits_on_the_event_loop_is_known_and_shown(planted, spark):
-    comparison = Comparison(gather(load_run(planted, spark)))
+def test_the_share_of_commits_on_the_event_loop_is_known_and_shown(figures):
+    comparison = Comparison(figures)
     shares = {cell.mode: commit.on_loop_share for cell, commit in comparison.figures.commits.items()}
     assert shares == {"classic": 0.5, "pipelined": 0.5}
     shown = commits(comparison)

@@ -12,6 +12,7 @@ import pytest
 
 from spark_analysis.session import effective_settings
 from spark_analysis.user_settings import has_java_options, user_settings
+from tests.short_java import SHORT_JAVA
 
 pytest.importorskip("pyspark")
 
@@ -99,6 +100,7 @@ def test_a_session_runs_with_the_users_collector_memory_master_and_event_log(tmp
     (tmp_path / "conf/spark-defaults.conf").write_text(USERS)
     (tmp_path / "events").mkdir()
     environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf"), "PYTHONPATH": str(ROOT)}
+    environment["JDK_JAVA_OPTIONS"] = SHORT_JAVA
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )

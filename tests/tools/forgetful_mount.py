@@ -8,16 +8,16 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Self
 
+from tests.forks import Fork, start_python
 from tests.tools.forgetful_changes import Losses
 from tests.waiting import wait_readable
 
-ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("forgetful_file_system.py")
 UNMOUNT = ("fusermount", "-u", "-z")
 DEVICE = Path("/dev/fuse")
 ANSWER_SECONDS_MAX = 30.0
@@ -45,17 +45,16 @@ class ForgetfulMount(contextlib.AbstractContextManager["ForgetfulMount"]):
     def __init__(self, directory: Path) -> None:
         self.path = directory / "mount"
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Fork | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         self.path.mkdir(parents=True)
         self._store = tempfile.TemporaryDirectory(dir=self._directory)
-        command = [sys.executable, "-m", "tests.tools.forgetful_file_system", str(self.path), self._store.name]
-        with (self._directory / "file-system-stderr").open("wb") as stderr:
-            self._process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
-            )
+        commands, write_end = os.pipe()
+        self._commands = os.fdopen(write_end, "wb", buffering=0)
+        with os.fdopen(commands, "rb") as stdin, (self._directory / "file-system-stderr").open("wb") as stderr:
+            self._process = start_python([self.path, self._store.name], stderr, program=(str(PROGRAM),), stdin=stdin)
         try:
             self._receive()
         except MountFailed:
@@ -76,9 +75,8 @@ class ForgetfulMount(contextlib.AbstractContextManager["ForgetfulMount"]):
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()
+        self._commands.close()
         try:
             process.wait(END_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -93,10 +91,9 @@ class ForgetfulMount(contextlib.AbstractContextManager["ForgetfulMount"]):
         """Have a command carried out; raises MountFailed."""
         with self._lock:
             assert self._process is not None
-            assert self._process.stdin is not None
             line = json.dumps({"command": command, **arguments}) + "\n"
             try:
-                self._process.stdin.write(line.encode())
+                self._commands.write(line.encode())
             except BrokenPipeError:
                 raise MountFailed(self._what_it_said()) from None
             return self._receive()

@@ -8,8 +8,7 @@ from pipeline_broker.measure.experiment.broker_process import ExperimentError, r
 from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings, fetch_jars, free_ports
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
-from tests.kafka_tools import require_kafka
-from tests.short_java import SHORT_JAVA
+from tests.kafka_tools import require_kafka, short_java
 
 LED_SECONDS_MAX = 30.0
 
@@ -58,7 +57,7 @@ def test_a_failed_download_leaves_no_files(tmp_path, monkeypatch):
 
 def test_kafka_is_driven_by_the_same_client(tmp_path, monkeypatch):
     require_kafka()
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", short_java())
     with running([KafkaSettings("kafka", tmp_path / "data")]) as (kafka,):
         deadline = time.monotonic() + LED_SECONDS_MAX
         while errors_of(run_load(LoadOptions(kafka.host, kafka.port, seconds=0.1, warmup_s=0))) != {0}:
