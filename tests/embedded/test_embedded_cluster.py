@@ -1,0 +1,414 @@
+"""A cluster of brokers inside the test process, as its methods and unmodified clients see it."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, Producer
+
+from pipeline_broker import (
+    EmbeddedBroker,
+    EmbeddedBrokerError,
+    EmbeddedCluster,
+    ErrorCode,
+    FaultError,
+    RefusedError,
+    WaitTimeoutError,
+)
+from pipeline_broker.cli import main
+from pipeline_broker.wire.messages.share.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from tests.apis.wire_client import WireClient
+from tests.clients.kafka_python_client import kafka
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # kafka-python leaves some to the collector
+]
+
+SECONDS_MAX = 30.0
+DAY = 86_400
+
+
+@pytest.fixture(scope="module", params=["classic", "pipelined"])
+def shared(request):
+    with EmbeddedCluster(mode=request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared):
+    with shared.island():
+        yield shared
+
+
+@pytest.fixture
+def topic(cluster, request):
+    """A topic with two partitions on each broker."""
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)[:200]
+    cluster.create_topic(name, partitions=6)
+    return name
+
+
+def metadata(broker, *topics):
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    with WireClient(*broker.addresses["PLAINTEXT"]) as client:
+        return client.ask(MetadataRequest(wanted, allow_auto_topic_creation=False), MetadataResponse, 12)
+
+
+def led_by(broker, topic):
+    """Return the partitions that a broker shows as its own."""
+    partitions = metadata(broker, topic).topics[0].partitions
+    return {it.partition_index for it in partitions if it.leader_id == broker.node_id}
+
+
+def values(cluster, topic, **options):
+    return sorted(record.value.decode() for record in cluster.records(topic, **options))
+
+
+class Background:
+    """A producer of confluent-kafka that sends numbers from a thread until it is ended."""
+
+    def __init__(self, cluster, topic):
+        self.acknowledged, self.failed = [], []
+        config = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+        self._producer, self._topic = Producer({**config, "linger.ms": 0}), topic
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        number = 0
+        while not self._is_over.is_set():
+            value = str(number)
+            self._producer.produce(self._topic, value, key=value, on_delivery=self._delivered)
+            self._producer.poll(0.001)
+            number += 1
+        assert self._producer.flush(SECONDS_MAX) == 0
+
+    def _delivered(self, error, message):
+        (self.failed if error else self.acknowledged).append(error or message.value().decode())
+
+    def end(self):
+        self._is_over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def background(cluster):
+    made = []
+
+    def make(topic):
+        made.append(Background(cluster, topic))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+def test_partitions_are_spread_and_every_broker_shows_the_same_leaders(cluster, topic):
+    found = [metadata(broker, topic) for broker in cluster.brokers]
+    leaders = [{it.partition_index: it.leader_id for it in each.topics[0].partitions} for each in found]
+    assert leaders[0] == leaders[1] == leaders[2]
+    assert sorted(leaders[0].values()) == [1, 1, 2, 2, 3, 3]
+    assert {number: cluster.leader_of(topic, number).node_id for number in range(6)} == leaders[0]
+    addresses = {broker.node_id: broker.addresses["PLAINTEXT"] for broker in cluster.brokers}
+    assert [{it.node_id: (it.host, it.port) for it in each.brokers} for each in found] == [addresses] * 3
+    assert cluster.bootstrap_servers == ",".join(f"{host}:{port}" for host, port in addresses.values())
+
+
+def test_a_record_is_produced_and_read_without_a_client_wherever_its_leader_is(cluster, topic):
+    produced = [cluster.produce(topic, str(number), partition=number) for number in range(6)]
+    assert cluster.records(topic) == produced
+    assert [cluster.records(topic, partition=number) for number in range(6)] == [[it] for it in produced]
+    assert cluster.assert_records(topic, map(str, range(6))) == produced
+    cluster.produce("created-by-producing", "v")
+    assert values(cluster, "created-by-producing") == ["v"]
+    cluster.delete_topic(topic)
+    assert topic not in cluster.topics()
+
+
+def test_a_group_of_confluent_kafka_reads_all_brokers(cluster, topic):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(60):
+        producer.produce(topic, str(number), key=str(number))
+    assert producer.flush(SECONDS_MAX) == 0
+    cluster.wait_records(topic, 60)
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumers = [Consumer(config) for _ in range(2)]
+    received = []
+    for consumer in consumers:
+        consumer.subscribe([topic])
+    while len(received) < 60:
+        for consumer in consumers:
+            message = consumer.poll(0.02)
+            if message is not None and message.error() is None:
+                received.append(message.value().decode())
+                consumer.commit(message, asynchronous=False)
+    assert sorted(received) == values(cluster, topic)
+    ends = cluster.wait_committed(topic)
+    assert sum(ends.values()) == 60
+    assert cluster.offsets(topic) == ends
+    assert set(cluster.lag(topic).values()) == {0}
+    (group,) = [group for group in cluster.groups() if group.group_id == topic]
+    assert group.state == "Stable"
+    assert group.assigned == {(topic, number) for number in range(6)}
+    coordinator = cluster.coordinator_of(topic)
+    assert {it.api for it in coordinator.requests("OffsetCommit")} == {"OffsetCommit"}
+    for consumer in consumers:
+        consumer.close()
+    assert sum(len(broker.requests()) for broker in cluster.brokers) == len(cluster.requests())
+
+
+def test_groups_have_different_coordinators(cluster, topic):
+    for number in range(12):
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"{topic}-{number}"})
+        consumer.subscribe([topic])
+        consumer.poll(0)
+        cluster.wait_assigned(f"{topic}-{number}", members=1)
+        consumer.close()
+    found = {cluster.coordinator_of(f"{topic}-{number}") for number in range(12)}
+    assert found == set(cluster.brokers)
+
+
+def test_kafka_python_writes_and_reads(cluster, topic):
+    servers = cluster.bootstrap_servers.split(",")
+    producer = kafka.KafkaProducer(bootstrap_servers=servers)
+    for number in range(30):
+        producer.send(topic, str(number).encode(), partition=number % 6).get(SECONDS_MAX)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000
+    )
+    received = sorted(next(consumer).value.decode() for _ in range(30))
+    consumer.close()
+    assert received == values(cluster, topic) == sorted(map(str, range(30)))
+
+
+def test_the_clients_of_this_project_write_and_read(cluster, topic):
+    lines = "\n".join(map(str, range(30)))
+    written = CliRunner().invoke(main, ["produce", "-b", cluster.bootstrap_servers, topic], input=lines)
+    assert written.exit_code == 0, written.output
+    read = CliRunner().invoke(main, ["consume", "-b", cluster.bootstrap_servers, topic, "--exit"])
+    assert read.exit_code == 0, read.output
+    assert sorted(read.stdout.split()) == values(cluster, topic) == sorted(map(str, range(30)))
+
+
+def test_a_transaction_over_all_brokers_commits_or_aborts_as_a_whole(cluster, topic):
+    for name, is_commit in (("committed", True), ("aborted", False)):
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"{topic}-{name}"})
+        producer.init_transactions(SECONDS_MAX)
+        producer.begin_transaction()
+        for number in range(6):
+            producer.produce(topic, f"{name}-{number}", partition=number)
+        producer.flush(SECONDS_MAX)
+        (producer.commit_transaction if is_commit else producer.abort_transaction)(SECONDS_MAX)
+    wanted = [f"committed-{number}" for number in range(6)]
+    cluster.assert_records(topic, wanted)
+    assert len(cluster.records(topic, committed=False)) == 12
+
+
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_no_record_is_lost_while_a_broker_is_stopped_and_started(cluster, topic, background, node_id):
+    broker = cluster.brokers[node_id - 1]
+    sent = background(topic)
+    cluster.wait_records(topic, 20)
+    cluster.stop(broker)
+    elsewhere = min(led_by(cluster.brokers[2], topic))
+    count = len(cluster.records(topic, partition=elsewhere))
+    cluster.wait_records(topic, count + 5, partition=elsewhere)
+    cluster.start(broker)
+    sent.end()
+    assert sent.failed == []
+    assert values(cluster, topic) == sorted(sent.acknowledged)
+
+
+
+@pytest.mark.parametrize("node_id", [1, 3])
+def test_the_partitions_of_a_stopped_broker_have_no_leader_and_its_data_returns(cluster, topic, node_id):
+    broker = cluster.brokers[node_id - 1]
+    for number in range(6):
+        cluster.produce(topic, str(number), partition=number)
+    led = led_by(broker, topic)
+    address = broker.addresses["PLAINTEXT"]
+    cluster.stop(broker)
+    assert [each.is_running for each in cluster.brokers] == [each is not broker for each in cluster.brokers]
+    for other in cluster.brokers:
+        if other is not broker:
+            (shown,) = metadata(other, topic).topics
+            codes = {it.partition_index: it.error_code for it in shown.partitions if it.error_code}
+            assert codes == dict.fromkeys(led, ErrorCode.LEADER_NOT_AVAILABLE)
+    with pytest.raises(ConnectionRefusedError):
+        metadata(broker)
+    number = min(led)
+    for call in (
+        lambda: cluster.leader_of(topic, number),
+        lambda: cluster.records(topic),
+        lambda: cluster.records(topic, partition=number),
+        lambda: cluster.produce(topic, "v", partition=number),
+    ):
+        with pytest.raises(RefusedError, match=f"LEADER_NOT_AVAILABLE: broker {node_id} is stopped") as caught:
+            call()
+        assert caught.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+    left = min({*range(6)} - led)
+    assert values(cluster, topic, partition=left) == [str(left)]
+    assert cluster.start(broker) is cluster
+    assert broker.addresses["PLAINTEXT"] == address
+    assert values(cluster, topic) == list("012345")
+    cluster.produce(topic, "again", partition=number)
+    assert "again" in values(cluster, topic)
+
+
+def test_a_second_stop_or_start_is_refused(cluster):
+    first, second, _ = cluster.brokers
+    with pytest.raises(EmbeddedBrokerError, match="^start: broker 2 runs already$"):
+        cluster.start(second)
+    cluster.stop(second)
+    with pytest.raises(EmbeddedBrokerError, match="^broker 2 is stopped; start it first$"):
+        cluster.stop(second)
+    with pytest.raises(EmbeddedBrokerError, match="^broker 2 is stopped"):
+        second.on_loop(lambda running: running)
+    cluster.stop(first)
+    for refused in (lambda: cluster.start(second), lambda: cluster.create_topic("new")):
+        with pytest.raises(EmbeddedBrokerError, match="^broker 1 is stopped; start it first$"):
+            refused()
+    with pytest.raises(EmbeddedBrokerError, match=r"^stop needs an item of cluster.brokers, not 2$"):
+        cluster.stop(2)
+    with pytest.raises(EmbeddedBrokerError, match="already started"):
+        cluster.start()
+    cluster.start(first)
+
+
+def test_all_brokers_can_be_stopped_and_started(cluster, topic):
+    cluster.produce(topic, "kept")
+    for broker in reversed(cluster.brokers):
+        cluster.stop(broker)
+    with pytest.raises(EmbeddedBrokerError, match="^broker 1 is stopped"):
+        cluster.topics()
+    for broker in cluster.brokers:
+        cluster.start(broker)
+    assert values(cluster, topic) == ["kept"]
+
+
+def test_share_groups_have_no_coordinator_as_in_the_real_cluster(cluster, topic):
+    request = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=[topic])
+    for broker in cluster.brokers:
+        with WireClient(*broker.addresses["PLAINTEXT"]) as client:
+            answer = client.ask(request, ShareGroupHeartbeatResponse, 1)
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_rule_of_the_cluster_counts_the_requests_to_all_brokers_together(cluster, topic):
+    rule = cluster.faults.when("Metadata", topic=topic, nth=2).error("TOPIC_AUTHORIZATION_FAILED")
+    codes = [metadata(broker, topic).topics[0].error_code for broker in cluster.brokers]
+    assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE]
+    assert (rule.matched, rule.hits) == (3, 1)
+    assert cluster.faults.rules == [rule]
+    cluster.faults.remove(rule)
+    assert cluster.faults.rules == []
+    assert all(broker.faults.rules == [] for broker in cluster.brokers)
+
+
+def test_a_rule_of_a_broker_applies_there_only(cluster, topic):
+    first, second, _ = cluster.brokers
+    rule = second.faults.when("Metadata", topic=topic).error("TOPIC_AUTHORIZATION_FAILED")
+    later = cluster.faults.when("Fetch", topic=topic, p=0.5).drop()
+    assert [bool(metadata(broker, topic).topics[0].error_code) for broker in cluster.brokers] == [False, True, False]
+    assert (first.faults.rules, second.faults.rules) == ([later], [rule, later])
+    with pytest.raises(FaultError, match=r"for one broker of a cluster; use the faults of cluster.brokers"):
+        cluster.faults.disk_when("sync").error()
+    assert cluster.faults.clear() == 2
+
+
+def test_a_broker_whose_disk_fails_ends_alone_and_returns_with_what_it_acknowledged(cluster, topic):
+    broker = cluster.brokers[1]
+    led, other = min(led_by(broker, topic)), min(led_by(cluster.brokers[0], topic))
+    cluster.produce(topic, "acknowledged", partition=led)
+    broker.faults.disk_when("write").error()
+    with pytest.raises(EmbeddedBrokerError, match="the broker failed"):
+        cluster.produce(topic, "lost", partition=led)
+    cluster.produce(topic, "elsewhere", partition=other)
+    while broker.is_running:
+        pass
+    cluster.start(broker)
+    assert values(cluster, topic) == ["acknowledged", "elsewhere"]
+
+
+def test_an_island_undoes_stops_rules_and_groups(shared):
+    shared.create_topic("of-the-island", partitions=6)
+    with shared.island() as island:
+        made = shared.brokers[1].faults.when("Fetch").delay("1ms")
+        whole = shared.faults.when("Produce").delay("1ms")
+        assert sorted(island.rules, key=id) == sorted([made, whole], key=id)
+        config = {"bootstrap.servers": shared.bootstrap_servers, "log_level": 0}
+        for number in range(6):
+            consumer = Consumer({**config, "group.id": f"island-{number}"})
+            consumer.subscribe(["of-the-island"])
+            consumer.poll(0)
+            shared.wait_assigned(f"island-{number}")
+            consumer.close()
+        shared.stop(shared.brokers[2])
+        shared.stop(shared.brokers[0])
+    assert all(broker.is_running for broker in shared.brokers)
+    assert shared.faults.rules == []
+    assert [group for group in shared.groups() if group.group_id.startswith("island")] == []
+
+
+def test_time_and_snapshots_are_of_all_brokers(cluster):
+    cluster.create_topic("aging", partitions=3, configs={"retention.ms": 7 * DAY * 1000})
+    for number in range(3):
+        cluster.produce("aging", "old", partition=number)
+    before = cluster.snapshot()
+    cluster.advance(8 * DAY)
+    assert cluster.records("aging") == []
+    cluster.restore(before)
+    assert values(cluster, "aging") == ["old"] * 3
+    with EmbeddedBroker() as alone, pytest.raises(EmbeddedBrokerError, match="of 1 brokers, and here are 3$"):
+        cluster.restore(alone.snapshot())
+    cluster.reset()
+    assert cluster.topics() == {}
+    assert all(broker.is_running for broker in cluster.brokers)
+
+
+def test_a_wait_sees_records_of_any_broker_and_names_the_count(cluster, topic):
+    timer = threading.Timer(0.05, lambda: [cluster.produce(topic, "v", partition=number) for number in range(6)])
+    timer.start()
+    assert len(cluster.wait_records(topic, 6)) == 6
+    timer.join()
+    with pytest.raises(WaitTimeoutError, match="has 6 of 7 records"):
+        cluster.wait_records(topic, 7, timeout=0.01)
+
+
+def test_an_unknown_partition_or_group_is_refused(cluster, topic):
+    with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        cluster.leader_of(topic, 6)
+    with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        cluster.leader_of("unknown", 0)
+    with pytest.raises(EmbeddedBrokerError, match="leader_of: partition needs a whole number"):
+        cluster.leader_of(topic, "0")
+    with EmbeddedCluster(brokers=2) as other, pytest.raises(RefusedError, match="COORDINATOR_NOT_AVAILABLE"):
+        other.coordinator_of("g")
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(EmbeddedBrokerError, match="needs 2 to 64, not 1; one alone is an EmbeddedBroker"):
+        EmbeddedCluster(brokers=1)
+    with pytest.raises(EmbeddedBrokerError, match=r"ids 1, 2 and so on; remove node.id"):
+        EmbeddedCluster(settings={"node.id": 7})
+    with pytest.raises(EmbeddedBrokerError, match="settings needs a mapping"):
+        EmbeddedCluster(settings=3)
+    with pytest.raises(EmbeddedBrokerError, match="not started"):
+        _ = EmbeddedCluster().brokers[0].addresses
+
+
+def test_the_directory_of_the_sockets_is_private_and_ends_with_the_cluster():
+    with EmbeddedCluster(brokers=2) as cluster:
+        (directory,) = cluster.on_loop(lambda running: {running.broker.ports.cluster._directory})
+        assert Path(directory).stat().st_mode & 0o777 == 0o700
+        assert sorted(path.name for path in directory.iterdir()) == ["1.socket", "2.socket"]
+    assert not directory.exists()
