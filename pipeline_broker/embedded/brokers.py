@@ -215,7 +215,7 @@ class Brokers:
         if self._first.is_stopped:  # only the controller announces the others
             return
         with trio.move_on_after(KNOWN_SECONDS_MAX):
-            while not self._is_known():
+            while not self._is_known():  # noqa: ASYNC110 - a broker announces no change of its view
                 await trio.sleep(KNOWN_POLL_SECONDS)
 
     def _is_known(self) -> bool:

@@ -181,7 +181,9 @@ class Core:
             raise EmbeddedBrokerError(f"restore needs the result of snapshot(), not {snapshot!r}")
         there = len(tuple(self.brokers))
         if len(snapshot.files) != there:
-            raise EmbeddedBrokerError(f"restore: the snapshot is of {len(snapshot.files)} brokers, and here are {there}")
+            raise EmbeddedBrokerError(
+                f"restore: the snapshot is of {len(snapshot.files)} brokers, and here are {there}"
+            )
         self._remember()
         await self._restart_from(Snapshot(tuple(files.copy() for files in snapshot.files), snapshot.ahead_ms))
 
@@ -236,7 +238,7 @@ class Core:
             from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - needs an extra
 
             assert self._nursery is not None, "called while the broker runs"
-            registry = EmbeddedRegistry(self.turn, lambda: self.running)
+            registry = EmbeddedRegistry(self.turn, lambda: self.serving.controller)
             await self._nursery.start(registry.run)
             self._registry = registry
         return self._registry.url

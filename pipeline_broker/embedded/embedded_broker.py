@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from pipeline_broker.base.duration import seconds_of
-from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.arguments import (
     Duration,
@@ -21,7 +20,7 @@ from pipeline_broker.embedded.arguments import (
     timestamp_ms,
 )
 from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running

@@ -107,13 +107,15 @@ class EmbeddedCluster(EmbeddedBroker):
         settings: Mapping[str, SettingValue] | None = None,
         requests_max: int = REQUESTS_MAX,
     ) -> None:
-        if settings is not None and "node.id" in settings:
+        texts = setting_texts("settings", {} if settings is None else settings)
+        if "node.id" in texts:
             raise EmbeddedBrokerError("settings: the brokers of a cluster have the ids 1, 2 and so on; remove node.id")
         if not 2 <= checked_number("brokers=", brokers) <= BROKERS_MAX:
-            raise EmbeddedBrokerError(f"brokers= needs 2 to {BROKERS_MAX}, not {brokers}; one alone is an EmbeddedBroker")
-        spread = {"offsets.topic.num.partitions": brokers, "transaction.state.log.num.partitions": brokers}
-        texts = {**spread, **setting_texts("settings", settings or {})}
-        super().__init__(mode=mode, settings=texts, requests_max=requests_max)
+            raise EmbeddedBrokerError(
+                f"brokers= needs 2 to {BROKERS_MAX}, not {brokers}; one alone is an EmbeddedBroker"
+            )
+        spread = dict.fromkeys(("offsets.topic.num.partitions", "transaction.state.log.num.partitions"), str(brokers))
+        super().__init__(mode=mode, settings=spread | texts, requests_max=requests_max)
         self._options = [_of_broker(number, self._options[0]) for number in range(1, brokers + 1)]
         self.brokers = tuple(
             ClusterBroker(number, functools.partial(self._on_broker, number)) for number in range(1, brokers + 1)

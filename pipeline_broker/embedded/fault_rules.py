@@ -108,7 +108,12 @@ class EmbeddedFaults(RuleFactory):
         Raises:
             FaultError: no rule has this number.
         """
-        self._on_faults(lambda every: [faults.remove(rule.number) for faults, rule in _found(every, number)])
+
+        def remove(every: Sequence[Faults]) -> None:
+            for faults, rule in _found(every, number):
+                faults.remove(rule.number)
+
+        self._on_faults(remove)
 
     def remove_all(self, rules: Collection[Rule]) -> None:
         """Remove these rules, except those that were removed before."""
@@ -132,7 +137,7 @@ class EmbeddedFaults(RuleFactory):
         Raises:
             FaultError: no rule has this number.
         """
-        return self._on_faults(lambda every: any([each.release(rule.number) for each, rule in _found(every, number)]))
+        return any(self._on_faults(lambda every: [each.release(it.number) for each, it in _found(every, number)]))
 
     def held_by(self, number: int | Rule) -> int:
         """Return the number of responses, queues, file operations and store requests that a rule holds."""

@@ -89,7 +89,6 @@ class RestartableBroker:
             raise EmbeddedBrokerError(f"broker {self.node_id} is stopped; start it first")
         return self.current_run.running
 
-
     async def start(self, nursery: trio.Nursery, peers: Path | None) -> None:
         """Start the next run.
 

@@ -204,7 +204,7 @@ class Faults(RuleFactory):
         for rule in removed:
             rule.is_removed = True
             logger.warning("fault rule %d was removed after %d hits", rule.number, rule.hits)
-        self.rules = [rule for rule in self.rules if not rule.is_removed]
+        self.rules = [rule for rule in self.rules if rule not in removed]
         self._rules_changed()
         now_ms = self._clock_ms()
         for rule in removed:

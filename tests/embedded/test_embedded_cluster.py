@@ -17,6 +17,7 @@ from pipeline_broker import (
     WaitTimeoutError,
 )
 from pipeline_broker.cli import main
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -34,16 +35,10 @@ SECONDS_MAX = 30.0
 DAY = 86_400
 
 
-@pytest.fixture(scope="module", params=["classic", "pipelined"])
-def shared(request):
+@pytest.fixture(params=["classic", "pipelined"])
+def cluster(request):
     with EmbeddedCluster(mode=request.param) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(shared):
-    with shared.island():
-        yield shared
 
 
 @pytest.fixture
@@ -165,15 +160,14 @@ def test_a_group_of_confluent_kafka_reads_all_brokers(cluster, topic):
     assert sum(len(broker.requests()) for broker in cluster.brokers) == len(cluster.requests())
 
 
-def test_groups_have_different_coordinators(cluster, topic):
-    for number in range(12):
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"{topic}-{number}"})
-        consumer.subscribe([topic])
-        consumer.poll(0)
-        cluster.wait_assigned(f"{topic}-{number}", members=1)
-        consumer.close()
-    found = {cluster.coordinator_of(f"{topic}-{number}") for number in range(12)}
-    assert found == set(cluster.brokers)
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_the_first_request_for_a_coordinator_names_the_right_broker(cluster, node_id):
+    keys = [f"group-{number}" for number in range(12)]
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=keys)
+    with WireClient(*cluster.brokers[node_id - 1].addresses["PLAINTEXT"]) as client:
+        found = client.ask(request, FindCoordinatorResponse, 6).coordinators
+    assert [it.node_id for it in found] == [cluster.coordinator_of(key).node_id for key in keys]
+    assert {it.node_id for it in found} == {1, 2, 3}
 
 
 def test_kafka_python_writes_and_reads(cluster, topic):
@@ -228,7 +222,6 @@ def test_no_record_is_lost_while_a_broker_is_stopped_and_started(cluster, topic,
     assert values(cluster, topic) == sorted(sent.acknowledged)
 
 
-
 @pytest.mark.parametrize("node_id", [1, 3])
 def test_the_partitions_of_a_stopped_broker_have_no_leader_and_its_data_returns(cluster, topic, node_id):
     broker = cluster.brokers[node_id - 1]
@@ -266,16 +259,16 @@ def test_the_partitions_of_a_stopped_broker_have_no_leader_and_its_data_returns(
 
 def test_a_second_stop_or_start_is_refused(cluster):
     first, second, _ = cluster.brokers
-    with pytest.raises(EmbeddedBrokerError, match="^start: broker 2 runs already$"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^start: broker 2 runs already$"):
         cluster.start(second)
     cluster.stop(second)
-    with pytest.raises(EmbeddedBrokerError, match="^broker 2 is stopped; start it first$"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^broker 2 is stopped; start it first$"):
         cluster.stop(second)
-    with pytest.raises(EmbeddedBrokerError, match="^broker 2 is stopped"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^broker 2 is stopped"):
         second.on_loop(lambda running: running)
     cluster.stop(first)
     for refused in (lambda: cluster.start(second), lambda: cluster.create_topic("new")):
-        with pytest.raises(EmbeddedBrokerError, match="^broker 1 is stopped; start it first$"):
+        with pytest.raises(EmbeddedBrokerError, match=r"^broker 1 is stopped; start it first$"):
             refused()
     with pytest.raises(EmbeddedBrokerError, match=r"^stop needs an item of cluster.brokers, not 2$"):
         cluster.stop(2)
@@ -288,7 +281,7 @@ def test_all_brokers_can_be_stopped_and_started(cluster, topic):
     cluster.produce(topic, "kept")
     for broker in reversed(cluster.brokers):
         cluster.stop(broker)
-    with pytest.raises(EmbeddedBrokerError, match="^broker 1 is stopped"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^broker 1 is stopped"):
         cluster.topics()
     for broker in cluster.brokers:
         cluster.start(broker)
@@ -339,24 +332,24 @@ def test_a_broker_whose_disk_fails_ends_alone_and_returns_with_what_it_acknowled
     assert values(cluster, topic) == ["acknowledged", "elsewhere"]
 
 
-def test_an_island_undoes_stops_rules_and_groups(shared):
-    shared.create_topic("of-the-island", partitions=6)
-    with shared.island() as island:
-        made = shared.brokers[1].faults.when("Fetch").delay("1ms")
-        whole = shared.faults.when("Produce").delay("1ms")
+def test_an_island_undoes_stops_rules_and_groups(cluster):
+    cluster.create_topic("of-the-island", partitions=6)
+    with cluster.island() as island:
+        made = cluster.brokers[1].faults.when("Fetch").delay("1ms")
+        whole = cluster.faults.when("Produce").delay("1ms")
         assert sorted(island.rules, key=id) == sorted([made, whole], key=id)
-        config = {"bootstrap.servers": shared.bootstrap_servers, "log_level": 0}
+        config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
         for number in range(6):
             consumer = Consumer({**config, "group.id": f"island-{number}"})
             consumer.subscribe(["of-the-island"])
             consumer.poll(0)
-            shared.wait_assigned(f"island-{number}")
+            cluster.wait_assigned(f"island-{number}")
             consumer.close()
-        shared.stop(shared.brokers[2])
-        shared.stop(shared.brokers[0])
-    assert all(broker.is_running for broker in shared.brokers)
-    assert shared.faults.rules == []
-    assert [group for group in shared.groups() if group.group_id.startswith("island")] == []
+        cluster.stop(cluster.brokers[2])
+        cluster.stop(cluster.brokers[0])
+    assert all(broker.is_running for broker in cluster.brokers)
+    assert cluster.faults.rules == []
+    assert [group for group in cluster.groups() if group.group_id.startswith("island")] == []
 
 
 def test_time_and_snapshots_are_of_all_brokers(cluster):
@@ -368,7 +361,7 @@ def test_time_and_snapshots_are_of_all_brokers(cluster):
     assert cluster.records("aging") == []
     cluster.restore(before)
     assert values(cluster, "aging") == ["old"] * 3
-    with EmbeddedBroker() as alone, pytest.raises(EmbeddedBrokerError, match="of 1 brokers, and here are 3$"):
+    with EmbeddedBroker() as alone, pytest.raises(EmbeddedBrokerError, match=r"of 1 brokers, and here are 3$"):
         cluster.restore(alone.snapshot())
     cluster.reset()
     assert cluster.topics() == {}
