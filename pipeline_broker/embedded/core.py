@@ -111,7 +111,7 @@ class Core:
                 self._nursery = nursery
                 await self.brokers.start(nursery, peers)
                 if self._in_memory and self._empty is None:
-                    self._empty = Snapshot(self._copies("reset"), 0)
+                    self._empty = Snapshot(self._copies(), 0)
                 if self._registry is not None:  # the broker was restarted
                     await nursery.start(self._registry.run)
                 task_status.started()
@@ -158,10 +158,10 @@ class Core:
         return self._snapshot("snapshot")
 
     def _snapshot(self, asked: str) -> Snapshot:
-        return Snapshot(self._copies(asked), self.clock.ahead_ms)
-
-    def _copies(self, asked: str) -> tuple[MemoryFiles, ...]:
         self._check_memory(asked)
+        return Snapshot(self._copies(), self.clock.ahead_ms)
+
+    def _copies(self) -> tuple[MemoryFiles, ...]:
         return tuple(each.files.copy() for each in self.brokers if each.files is not None)
 
     def _take(self, snapshot: Snapshot) -> None:
