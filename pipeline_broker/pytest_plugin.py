@@ -3,6 +3,8 @@
 pytest loads the plugin in every run of every project with pipeline-broker installed. So it imports nothing of the
 package before a test uses a fixture: `pipeline_broker` imports `EmbeddedBroker` on first access. An error then fails
 only that test, with one line.
+
+Longer than most files: pytest loads the fixtures and hooks of a plugin from one module.
 """
 
 from __future__ import annotations

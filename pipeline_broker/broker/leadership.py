@@ -64,7 +64,6 @@ class Leadership:
         return (self.broker_id,)
 
     def is_there(self, node_id: int) -> bool:
-        """Return whether a broker serves, as far as this one knows."""
         return node_id == self.broker_id
 
     def controller_id(self) -> int:

@@ -53,11 +53,6 @@ class Brokers:
 
     @property
     def all_running(self) -> list[Running]:
-        """The brokers that run, at least one.
-
-        Raises:
-            EmbeddedBrokerError: all brokers are stopped.
-        """
         return [each.running for each in self._up] or [self.controller]
 
     @property
@@ -66,7 +61,6 @@ class Brokers:
 
     @property
     def running(self) -> Running:
-        """The first broker that runs."""
         return self.all_running[0]
 
     @property
@@ -123,7 +117,6 @@ class Brokers:
         raise RefusedError(f"coordinator_of({group!r})", ErrorCode.COORDINATOR_NOT_AVAILABLE, stopped)
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """Return the end offset of a partition; None if it does not exist or its leader is stopped."""
         logs = (running.broker.logs.find(topic, partition) for running in self.all_running)
         return next((log.high_watermark for log in logs if log is not None), None)
 
@@ -144,7 +137,6 @@ class Brokers:
         await self._wait_known()
 
     async def end(self, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Stop all brokers, the controller last. Their listening sockets stay open."""
         async with trio.open_nursery() as nursery:
             for each in self:
                 if each is not self._first:
@@ -152,11 +144,6 @@ class Brokers:
         await self._first.end(drain_seconds)
 
     async def restart(self) -> None:
-        """Start all brokers after `end`.
-
-        Raises:
-            StartError: a broker cannot start.
-        """
         assert self._nursery is not None, "called after `start`"
         await self.start(self._nursery, self._peers)
 
@@ -191,11 +178,6 @@ class Brokers:
         await self._wait_known()
 
     async def start_stopped(self) -> None:
-        """Start all stopped brokers.
-
-        Raises:
-            EmbeddedBrokerError: one cannot start.
-        """
         for each in self:
             if each.is_stopped:
                 await self._start_again(each)
@@ -211,7 +193,6 @@ class Brokers:
             raise EmbeddedBrokerError(f"start: {error}") from None
 
     async def _wait_known(self) -> None:
-        """Return once all running brokers know which ones run, or after KNOWN_SECONDS_MAX."""
         if self._first.is_stopped:  # only the controller announces the others
             return
         with trio.move_on_after(KNOWN_SECONDS_MAX):
@@ -223,7 +204,6 @@ class Brokers:
         return all(view.is_there(each.node_id) is not each.is_stopped for view in views for each in self)
 
     async def settle(self) -> None:
-        """Return once every decided request is durable and its callbacks have run."""
         for each in self._up:
             await each.current_run.settle()
 

@@ -137,11 +137,6 @@ class Core:
 
     @property
     def serving(self) -> Brokers:
-        """The brokers while they serve.
-
-        Raises:
-            EmbeddedBrokerError: the broker is closing or has ended.
-        """
         if self._closing.is_set():
             raise EmbeddedBrokerError("the broker has ended; start another one")
         return self.brokers
@@ -215,7 +210,6 @@ class Core:
             )
 
     def requests(self) -> list[AnsweredRequest]:
-        """Return the last requests of clients, in the order of their responses."""
         found = [request for each in self.brokers for request in each.requests]
         return sorted(found, key=lambda request: request.completed_ns) if self.brokers.is_cluster else found
 

@@ -31,8 +31,6 @@ BROKERS_MAX = 64
 
 
 class _OnBroker(Protocol):
-    """A call of a function with a broker of the cluster, on the event loop."""
-
     def __call__(self, function: Callable[[RestartableBroker], Result], *, at_once: bool = False) -> Result: ...
 
 

@@ -180,11 +180,6 @@ def _add(condition: Condition, choice: Choice, effect: Effect, every: Sequence[F
 
 
 def _found(every: Sequence[Faults], wanted: int | Rule) -> list[tuple[Faults, Rule]]:
-    """Return the rule at each broker that has it.
-
-    Raises:
-        FaultError: no broker has it.
-    """
     found = [(faults, rule) for faults in every for rule in faults.rules if rule is wanted or rule.number == wanted]
     return found or [(every[0], every[0].rule(_number(wanted)))]
 
@@ -197,7 +192,7 @@ def _clear(every: Sequence[Faults]) -> int:
 
 
 def _first(every: Sequence[Faults], function: Callable[[Faults], None]) -> None:
-    """Call a function with the rules of the broker that coordinates a group: those of others raise FaultError."""
+    # The broker that coordinates the group accepts the call; those of others raise FaultError.
     *others, last = every
     for faults in others:
         with contextlib.suppress(FaultError):

@@ -47,14 +47,12 @@ def _member(view: MemberView) -> Member:
 
 
 def offset_views(brokers: Brokers, group_id: str) -> list[OffsetView]:
-    """Return the partitions that a group has committed or is assigned, ordered by topic and partition."""
     all_running, end_of = brokers.all_running, brokers.end_of
     views = (view for each in all_running for view in group_offsets(each.broker, group_id, end_of=end_of))
     return sorted(views, key=offset_order)
 
 
 def offsets(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int]:
-    """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
     views = offset_views(brokers, group_id)
     return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
 

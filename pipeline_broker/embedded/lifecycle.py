@@ -214,7 +214,6 @@ class Lifecycle:
         return self._on_core(lambda core: function(core.running))
 
     def _on_core(self, function: Callable[[Core], Result]) -> Result:
-        """Call a function on the event loop, after calls in progress."""
         core = self._of_core
 
         async def call() -> Result:

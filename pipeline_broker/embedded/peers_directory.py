@@ -15,7 +15,7 @@ __all__ = ["peers_directory"]
 
 @contextlib.contextmanager
 def peers_directory() -> Iterator[Path]:
-    """Make a directory of mode 0700, and remove it at the end of the context or of the process."""
+    # Its mode is 0700.
     directory, process_id = Path(tempfile.mkdtemp(prefix="embedded-cluster-")), os.getpid()
 
     def remove() -> None:

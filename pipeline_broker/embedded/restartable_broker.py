@@ -80,25 +80,11 @@ class RestartableBroker:
 
     @property
     def running(self) -> Running:
-        """The parts of the current run.
-
-        Raises:
-            EmbeddedBrokerError: the broker is stopped.
-        """
         if self.is_stopped:
             raise EmbeddedBrokerError(f"broker {self.node_id} is stopped; start it first")
         return self.current_run.running
 
     async def start(self, nursery: trio.Nursery, peers: Path | None) -> None:
-        """Start the next run.
-
-        Args:
-            nursery: runs the broker.
-            peers: the directory of the cluster's sockets; None without a cluster.
-
-        Raises:
-            StartError: an address cannot be bound, or the data cannot be opened.
-        """
         options = attrs.evolve(self._options, cluster=peers)
         run = BrokerRun(options, self.files, self._store, self._clock, self._ports, self.requests, self._changed)
         await nursery.start(run.run if peers is None else functools.partial(self._run, run))

@@ -53,11 +53,6 @@ def role_of(directory: Path | None, node_id: int) -> ClusterRole | None:
 async def joined_metadata(
     role: ClusterRole | None, listeners: BrokerListeners, config: BrokerConfig
 ) -> Iterable[tuple[bytes, bytes | None]]:
-    """Join the cluster, and return the records that the broker needs before its own; none without a cluster.
-
-    Raises:
-        StartError: the controller is not reachable.
-    """
     if role is None:
         return ()
     return await role.join({name: it for name, it in listeners.advertised(config).items() if it is not None})

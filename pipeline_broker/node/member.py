@@ -124,7 +124,6 @@ class Member:
     async def run(
         self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Apply the metadata and forward requests until cancelled."""
         broker, self._refuse = assembled.broker, assembled.dispatcher.refuse
         serve = functools.partial(serve_peers, self._directory, self._node_id, assembled.server)
         try:
