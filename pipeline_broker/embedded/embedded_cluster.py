@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Self, TypeVar
 
@@ -86,8 +87,9 @@ class EmbeddedCluster(EmbeddedBroker):
             cluster.stop(leader)  # its partitions have no leader
             cluster.start(leader)
 
-    All data is in memory. It differs from Kafka like a cluster of `serve --brokers`: a partition has one replica and
-    stays on its broker, only broker 1 changes topics and settings, and share groups get COORDINATOR_NOT_AVAILABLE.
+    All data is in memory, and `on_loop` passes the parts of broker 1. It differs from Kafka like `serve --brokers`: a
+    partition has one replica and stays on its broker, only broker 1 changes topics and settings, and share groups get
+    COORDINATOR_NOT_AVAILABLE.
 
     Args:
         brokers: the number of brokers, from 2 to BROKERS_MAX.
@@ -105,6 +107,10 @@ class EmbeddedCluster(EmbeddedBroker):
         settings: Mapping[str, SettingValue] | None = None,
         requests_max: int = REQUESTS_MAX,
     ) -> None:
+        if not hasattr(socket, "SO_PEERCRED"):
+            raise EmbeddedBrokerError(
+                "a cluster runs on Linux only: its brokers check who connects; use EmbeddedBroker"
+            )
         texts = setting_texts("settings", {} if settings is None else settings)
         if "node.id" in texts:
             raise EmbeddedBrokerError("settings: the brokers of a cluster have the ids 1, 2 and so on; remove node.id")

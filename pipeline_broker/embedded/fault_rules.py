@@ -141,7 +141,12 @@ class EmbeddedFaults(RuleFactory):
 
     def held_by(self, number: int | Rule) -> int:
         """Return the number of responses, queues, file operations and store requests that a rule holds."""
-        return self._on_faults(lambda every: sum(faults.held_by(_number(number)) for faults in every))
+
+        def count(every: Sequence[Faults]) -> int:
+            of_rule = [each for each in every if not isinstance(number, Rule) or number in each.rules]
+            return sum(faults.held_by(_number(number)) for faults in of_rule)
+
+        return self._on_faults(count)
 
     # Groups
 

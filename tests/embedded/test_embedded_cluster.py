@@ -1,5 +1,6 @@
 """A cluster of brokers inside the test process, as its methods show it."""
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipeline_broker import (
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.apis.wire_client import WireClient
 from tests.embedded.clusters import led_by, metadata, values
+from tests.plugin_runs import run_python
 
 pytestmark = pytest.mark.clients
 
@@ -230,6 +232,12 @@ def test_an_unknown_partition_or_group_is_refused(cluster, topic):
         other.coordinator_of("g")
 
 
+def test_other_systems_than_linux_are_refused_in_one_line(monkeypatch):
+    monkeypatch.delattr(socket, "SO_PEERCRED")
+    with pytest.raises(EmbeddedBrokerError, match="a cluster runs on Linux only"):
+        EmbeddedCluster()
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(EmbeddedBrokerError, match="needs 2 to 64, not 1; one alone is an EmbeddedBroker"):
         EmbeddedCluster(brokers=1)
@@ -247,3 +255,15 @@ def test_the_directory_of_the_sockets_is_private_and_ends_with_the_cluster():
         assert Path(directory).stat().st_mode & 0o777 == 0o700
         assert sorted(path.name for path in directory.iterdir()) == ["1.socket", "2.socket"]
     assert not directory.exists()
+
+
+def test_a_program_that_closes_nothing_leaves_no_directory(tmp_path):
+    run = run_python(
+        tmp_path.parent,
+        "-c",
+        "import os, sys, tempfile; tempfile.tempdir = sys.argv[1]; from pipeline_broker import EmbeddedCluster;"
+        "cluster = EmbeddedCluster(brokers=2).start(); print(os.listdir(sys.argv[1]))",
+        str(tmp_path),
+    )
+    assert run.stdout.startswith("['embedded-cluster-"), run.stderr
+    assert list(tmp_path.iterdir()) == []
