@@ -56,6 +56,7 @@ class ClusterBroker:
 
     @property
     def is_running(self) -> bool:
+        """True unless the broker was stopped or its disk failed."""
         return self._on_broker(lambda broker: not broker.is_stopped)
 
     @functools.cached_property

@@ -96,6 +96,7 @@ def test_a_group_of_confluent_kafka_reads_all_brokers(cluster, topic):
                 received.append(message.value().decode())
                 consumer.commit(message, asynchronous=False)
     assert sorted(received) == values(cluster, topic)
+    cluster.wait_fetching(topic)
     ends = cluster.wait_committed(topic)
     assert sum(ends.values()) == 60
     assert cluster.offsets(topic) == ends

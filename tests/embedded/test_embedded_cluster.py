@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,34 @@ def test_a_rule_of_a_broker_applies_there_only(cluster, topic):
     assert cluster.faults.clear() == 2
 
 
+def test_requests_that_a_rule_of_the_cluster_holds_continue_at_every_broker(cluster, topic):
+    rule = cluster.faults.when("Metadata", topic=topic).pause()
+    with ThreadPoolExecutor() as threads:
+        asked = [threads.submit(metadata, broker, topic) for broker in cluster.brokers]
+        deadline = time.monotonic() + SECONDS_MAX
+        while cluster.faults.held_by(rule) < 3:
+            assert time.monotonic() < deadline
+        assert cluster.brokers[0].faults.held_by(rule) == 1
+        assert cluster.faults.release(rule)
+        assert all(it.result().topics for it in asked)
+    assert not cluster.faults.release(rule)
+
+
+def test_members_are_expired_at_their_coordinator(cluster, topic):
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    for number in range(4):
+        consumer = Consumer({**config, "group.id": str(number)})
+        consumer.subscribe([topic])
+        consumer.poll(0)
+        (member,) = cluster.wait_assigned(str(number)).members
+        assert cluster.expire_member(str(number)) == member.member_id
+        with pytest.raises(FaultError):
+            cluster.faults.expire_member(str(number), member.member_id)
+        consumer.close()
+    with pytest.raises(EmbeddedBrokerError, match="the group 'unknown' does not exist"):
+        cluster.expire_member("unknown")
+
+
 def test_a_broker_whose_disk_fails_ends_alone_and_returns_with_what_it_acknowledged(cluster, topic):
     broker = cluster.brokers[1]
     led, other = min(led_by(broker, topic)), min(led_by(cluster.brokers[0], topic))
@@ -193,7 +222,17 @@ def test_an_island_undoes_stops_rules_and_groups(cluster):
         cluster.stop(cluster.brokers[0])
     assert all(broker.is_running for broker in cluster.brokers)
     assert cluster.faults.rules == []
-    assert [group for group in cluster.groups() if group.group_id.startswith("island")] == []
+    assert cluster.groups() == []
+
+
+def test_a_cluster_that_is_closed_in_an_island_returns_with_its_data(cluster, topic):
+    cluster.produce(topic, "before", partition=1)
+    addresses = [broker.addresses for broker in cluster.brokers]
+    with cluster.island():
+        cluster.stop(cluster.brokers[1])
+        cluster.close()
+    assert [broker.addresses for broker in cluster.brokers] == addresses
+    assert values(cluster, topic) == ["before"]
 
 
 def test_time_and_snapshots_are_of_all_brokers(cluster):
