@@ -74,7 +74,6 @@ class Lifecycle:
         self._thread: BrokerThread | None = None
         self._process_id = 0
         self._is_closed = False
-        self._addresses: list[Mapping[str, tuple[str, int]]] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.mode} {self.bootstrap_servers if self._addresses else 'not started'}>"
@@ -110,7 +109,6 @@ class Lifecycle:
         except StartError as error:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
-        self._addresses = [each.addresses for each in core.brokers]
         if not self._in_memory or self._store is not None:
             # The thread is a daemon: without this, the interpreter would stop it in the middle of a write.
             atexit.register(self.close)
@@ -162,6 +160,10 @@ class Lifecycle:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_thread(self.close)
+
+    @property
+    def _addresses(self) -> list[Mapping[str, tuple[str, int]]]:
+        return [] if self._core is None else [each.addresses for each in self._core.brokers if each.addresses]
 
     @property
     def mode(self) -> str:

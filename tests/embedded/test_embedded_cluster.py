@@ -277,6 +277,13 @@ def test_other_systems_than_linux_are_refused_in_one_line(monkeypatch):
         EmbeddedCluster()
 
 
+def test_a_cluster_whose_second_broker_cannot_listen_ends_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(EmbeddedBrokerError, match=rf"^cannot listen on 127.0.0.1:{port}: Address already in use; choose"):
+        EmbeddedCluster(settings={"listeners": f"PLAINTEXT://127.0.0.1:{port}"}).start()
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(EmbeddedBrokerError, match="needs 2 to 64, not 1; one alone is an EmbeddedBroker"):
         EmbeddedCluster(brokers=1)
