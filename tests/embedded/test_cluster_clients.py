@@ -79,35 +79,31 @@ def background(cluster):
 
 
 def test_a_group_of_confluent_kafka_reads_all_brokers(cluster, topic):
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    for number in range(60):
-        producer.produce(topic, str(number), key=str(number))
-    assert producer.flush(SECONDS_MAX) == 0
-    cluster.wait_records(topic, 60)
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
-    consumers = [Consumer(config) for _ in range(2)]
-    received = []
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumers = [Consumer({**config, "enable.auto.commit": False}) for _ in range(2)]
     for consumer in consumers:
         consumer.subscribe([topic])
-    while len(received) < 60:
-        for consumer in consumers:
-            message = consumer.poll(0.02)
-            if message is not None and message.error() is None:
-                received.append(message.value().decode())
-                consumer.commit(message, asynchronous=False)
-    assert sorted(received) == values(cluster, topic)
-    cluster.wait_fetching(topic)
-    ends = cluster.wait_committed(topic)
-    assert sum(ends.values()) == 60
-    assert cluster.offsets(topic) == ends
-    assert set(cluster.lag(topic).values()) == {0}
-    (group,) = [group for group in cluster.groups() if group.group_id == topic]
-    assert group.state == "Stable"
+    while not all(len(consumer.assignment()) == 3 for consumer in consumers):
+        assert [consumer.poll(0.02) for consumer in consumers] == [None, None]
+    (group,) = cluster.groups()
+    assert group == cluster.wait_assigned("g", members=2)
     assert group.assigned == {(topic, number) for number in range(6)}
-    coordinator = cluster.coordinator_of(topic)
+    cluster.wait_fetching(topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(60):
+        producer.produce(topic, str(number), partition=number % 6)
+    assert producer.flush(SECONDS_MAX) == 0
+    received = []
+    for consumer in consumers:
+        received += consumer.consume(30, SECONDS_MAX)
+        consumer.commit(asynchronous=False)
+    assert sorted(message.value().decode() for message in received) == values(cluster, topic)
+    ends = cluster.wait_committed("g")
+    assert ends == cluster.offsets("g") == {(topic, number): 10 for number in range(6)}
+    assert set(cluster.lag("g").values()) == {0}
     for consumer in consumers:
         consumer.close()
-    assert cluster.requests("OffsetCommit") == coordinator.requests("OffsetCommit")
+    assert cluster.requests("OffsetCommit") == cluster.coordinator_of("g").requests("OffsetCommit") != []
     assert all(broker.requests("Fetch") for broker in cluster.brokers)
 
 

@@ -175,17 +175,20 @@ def test_requests_that_a_rule_of_the_cluster_holds_continue_at_every_broker(clus
     assert not cluster.faults.release(rule)
 
 
-def test_members_are_expired_at_their_coordinator(cluster, topic):
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
-    for number in range(4):
-        consumer = Consumer({**config, "group.id": str(number)})
-        consumer.subscribe([topic])
-        consumer.poll(0)
-        (member,) = cluster.wait_assigned(str(number)).members
-        assert cluster.expire_member(str(number)) == member.member_id
-        with pytest.raises(FaultError):
-            cluster.faults.expire_member(str(number), member.member_id)
-        consumer.close()
+def test_a_member_is_expired_at_its_coordinator(cluster, topic):
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+    consumer.subscribe([topic])
+    consumer.poll(0)
+    (member,) = cluster.wait_assigned("g").members
+    assert cluster.expire_member("g") == member.member_id
+    with pytest.raises(FaultError):
+        cluster.faults.expire_member("g", member.member_id)
+    deadline = time.monotonic() + SECONDS_MAX
+    # librdkafka may hang in `close` while it rejoins.
+    while not (cluster.groups()[0].state == "Stable" and consumer.assignment()):
+        assert time.monotonic() < deadline
+        consumer.poll(0.02)
+    consumer.close()
     with pytest.raises(EmbeddedBrokerError, match="the group 'unknown' does not exist"):
         cluster.expire_member("unknown")
 
