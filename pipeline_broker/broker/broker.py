@@ -297,7 +297,6 @@ class Broker:
         self.topics_generation += 1
 
     def partitions_open(self, write: Write) -> None:
-        """Serve partitions whose OPEN records are durable."""
         assert self.members is not None, "only members of a cluster open partitions"
         self._open_logs(self.members.opened(write))
 

@@ -65,11 +65,6 @@ class Brokers:
 
     @property
     def controller(self) -> Running:
-        """The broker that changes topics.
-
-        Raises:
-            EmbeddedBrokerError: it is stopped.
-        """
         return self._first.running
 
     def leader(self, asked: str, topic: str, partition: int) -> RestartableBroker:

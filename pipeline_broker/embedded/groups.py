@@ -58,7 +58,6 @@ def offsets(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int]:
 
 
 def lags(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int | None]:
-    """Return the lag of a group in the existing partitions that it has committed or is assigned."""
     views = offset_views(brokers, group_id)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
