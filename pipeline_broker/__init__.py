@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pipeline_broker.base.error_code import ErrorCode
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
+    from pipeline_broker.embedded.embedded_cluster import ClusterBroker, EmbeddedCluster
     from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
     from pipeline_broker.embedded.island import Island
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnsweredRequest",
+    "ClusterBroker",
     "DiskRuleMaker",
     "EmbeddedBroker",
     "EmbeddedBrokerError",
+    "EmbeddedCluster",
     "EmbeddedFaults",
     "ErrorCode",
     "FaultError",
@@ -49,6 +52,7 @@ __all__ = [
 _MODULES = {
     "base.error_code": "ErrorCode",
     "embedded.embedded_broker": "EmbeddedBroker",
+    "embedded.embedded_cluster": "ClusterBroker EmbeddedCluster",
     "embedded.errors": "EmbeddedBrokerError RefusedError WaitTimeoutError",
     "embedded.fault_rules": "EmbeddedFaults",
     "embedded.island": "Island",

@@ -3,6 +3,8 @@
 pytest loads the plugin in every run of every project with pipeline-broker installed. So it imports nothing of the
 package before a test uses a fixture: `pipeline_broker` imports `EmbeddedBroker` on first access. An error then fails
 only that test, with one line.
+
+Longer than most files: pytest loads the fixtures and hooks of a plugin from one module.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
@@ -24,6 +26,7 @@ from pipeline_broker._pytest_marker import MARKER, MODES, WrongMarkerError, mark
 if TYPE_CHECKING:
     from pipeline_broker.embedded.arguments import SettingValue
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
+    from pipeline_broker.embedded.embedded_cluster import EmbeddedCluster
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
     from pipeline_broker.embedded.installed_client import Client
     from pipeline_broker.embedded.island import Island
@@ -32,6 +35,8 @@ __all__ = [
     "UnusedFaultWarning",
     "kafka_broker",
     "kafka_broker_fresh",
+    "kafka_cluster",
+    "kafka_cluster_fresh",
     "kafka_consumer",
     "kafka_faults",
     "kafka_group",
@@ -42,22 +47,24 @@ __all__ = [
     "kafka_topics",
 ]
 
-BROKERS = ("kafka_broker", "kafka_broker_fresh")
+BROKERS = ("kafka_broker", "kafka_broker_fresh", "kafka_cluster", "kafka_cluster_fresh")
 FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
-SECTION = "kafka broker"
-SECTION_FRESH = "kafka broker, fresh"
+SECTIONS = {name: name.replace("_fresh", ", fresh").replace("_", " ") for name in BROKERS}
+"""The titles of the report sections, by the fixture of the broker."""
+SESSION = ("kafka_broker", "kafka_cluster")
 NAME_CHARACTERS_MAX = 200
 """Longest name of a topic or file from a test's name. Kafka allows 249 characters, file systems 255."""
 
+Broker = TypeVar("Broker", bound="EmbeddedBroker")
 PLUGIN = Path(__file__)
 GENERIC_PACKAGES = ("stages", "spark_analysis")
 
 _numbers = itertools.count(1)  # of topics and groups
-# In the stash of the configuration: the session's broker, while one runs.
-_BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
-# In the stash of the configuration, while no broker runs: begins the island of the current test.
-_BEGIN: pytest.StashKey[Callable[[EmbeddedBroker], None]] = pytest.StashKey()
-# In the stash of a test: its brokers with their islands, by the title of their report section.
+# In the stash of the configuration: the running brokers of the session, by their fixtures.
+_RUNNING: pytest.StashKey[dict[str, EmbeddedBroker]] = pytest.StashKey()
+# In the stash of the configuration, during a test: begins its island on a broker, given the fixture.
+_BEGIN: pytest.StashKey[Callable[[str, EmbeddedBroker], None]] = pytest.StashKey()
+# In the stash of a test: its brokers with their islands, by their fixtures.
 _ISLANDS: pytest.StashKey[dict[str, tuple[EmbeddedBroker, Island | None]]] = pytest.StashKey()
 _BEGAN_NS: pytest.StashKey[int] = pytest.StashKey()
 _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
@@ -85,6 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+    config.stash[_RUNNING] = {}
     _parse_settings(config.getini("kafka_settings"))  # pytest shows an error of usage in one line only here
 
 
@@ -129,21 +137,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
     ids = [f"{mode or ''}{'+settings' if settings else ''}".strip("+") for mode, _ in brokers]
-    # Parametrize one of the two fixtures; `_start_broker` uses it for both. Two would run the test once per pair of
+    # Parametrize one of the fixtures; `_start_broker` uses it for all. Two would run the test once per pair of
     # modes.
-    scope: Literal["session", "function"] = "session" if fixtures[0] == "kafka_broker" else "function"
+    scope: Literal["session", "function"] = "session" if fixtures[0] in SESSION else "function"
     metafunc.parametrize(fixtures[0], brokers, indirect=True, ids=ids, scope=scope)
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """A broker in this process, a `pipeline_broker.EmbeddedBroker`, shared by all tests of the session."""
-    broker = _start_broker(request)
-    request.config.stash[_BROKER] = broker
-    if _BEGIN in request.config.stash:  # started by `getfixturevalue` during a test
-        request.config.stash[_BEGIN](broker)
+    yield from _of_session(request, lambda: pipeline_broker.EmbeddedBroker)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    """A cluster of three brokers, a `pipeline_broker.EmbeddedCluster`, otherwise like `kafka_broker`."""
+    yield from _of_session(request, lambda: pipeline_broker.EmbeddedCluster)
+
+
+def _of_session(request: pytest.FixtureRequest, find: Callable[[], type[Broker]]) -> Iterator[Broker]:
+    broker, stash, name = _start_broker(request, find), request.config.stash, str(request.fixturename)
+    stash[_RUNNING][name] = broker
+    if _BEGIN in stash:  # started by `getfixturevalue` during a test
+        stash[_BEGIN](name, broker)
     yield broker
-    del request.config.stash[_BROKER]
+    del stash[_RUNNING][name]
     _retire(broker)
 
 
@@ -155,38 +173,49 @@ def _retire(broker: EmbeddedBroker) -> None:
 
 @pytest.fixture(autouse=True)
 def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Undo the effects of a test on the session's broker, such as its fault rules.
+    """Undo the effects of a test on the session's brokers, such as its fault rules.
 
-    Of the function-scoped fixtures this is set up first and torn down last. If a test gets the broker by
+    Of the function-scoped fixtures this is set up first and torn down last. If a test gets a broker by
     `getfixturevalue`, the island begins with the broker, or with the test if the broker is running.
     """
     item, stash = request.node, request.config.stash
     with contextlib.ExitStack() as stack:
 
-        def begin(broker: EmbeddedBroker) -> None:
-            item.stash[_ISLANDS][SECTION] = broker, stack.enter_context(broker.island())
+        def begin(name: str, broker: EmbeddedBroker) -> None:
+            item.stash[_ISLANDS][name] = broker, stack.enter_context(broker.island())
 
-        if "kafka_broker" in request.fixturenames and _is_ours(item, "kafka_broker"):
-            request.getfixturevalue("kafka_broker")
-        if _BROKER in stash:
-            begin(stash[_BROKER])
-        else:
-            stash[_BEGIN] = begin
-            stack.callback(stash.__delitem__, _BEGIN)
+        for name in SESSION:
+            if name in request.fixturenames and _is_ours(item, name):
+                request.getfixturevalue(name)
+        for name, broker in stash[_RUNNING].items():
+            begin(name, broker)
+        stash[_BEGIN] = begin
+        stack.callback(stash.__delitem__, _BEGIN)
         yield
-    if SECTION in item.stash[_ISLANDS]:
-        _warn(item, item.stash[_ISLANDS][SECTION][1])
+    for name in SESSION:
+        if name in item.stash[_ISLANDS]:
+            _warn(item, item.stash[_ISLANDS][name][1])
 
 
 @pytest.fixture
 def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """A broker for this test only, otherwise like `kafka_broker`. The test may close it, and make its disk fail."""
+    yield from _of_test(request, lambda: pipeline_broker.EmbeddedBroker)
+
+
+@pytest.fixture
+def kafka_cluster_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    """A cluster of three brokers for this test only, otherwise like `kafka_cluster`."""
+    yield from _of_test(request, lambda: pipeline_broker.EmbeddedCluster)
+
+
+def _of_test(request: pytest.FixtureRequest, find: Callable[[], type[Broker]]) -> Iterator[Broker]:
     from pipeline_broker.embedded.island import Island  # noqa: PLC0415 - not before a fixture is used
 
-    broker = _start_broker(request)
+    broker = _start_broker(request, find)
     try:
         island = Island(broker.faults)
-        request.node.stash[_ISLANDS][SECTION_FRESH] = broker, island
+        request.node.stash[_ISLANDS][str(request.fixturename)] = broker, island
         yield broker
     finally:
         _retire(broker)
@@ -217,22 +246,23 @@ def _parse_settings(lines: list[str]) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _start_broker(request: pytest.FixtureRequest) -> EmbeddedBroker:
+def _start_broker(request: pytest.FixtureRequest, find: Callable[[], type[Broker]]) -> Broker:
     """Start a broker with the settings of the marker, the command line and the configuration file.
 
     An error fails the test with one line.
     """
     of_test = getattr(getattr(request.node, "callspec", None), "params", {})
-    of_marker, marked = getattr(request, "param", None) or of_test.get("kafka_broker", (None, ()))
+    of_test = next((of_test[name] for name in BROKERS if name in of_test), (None, ()))
+    of_marker, marked = getattr(request, "param", None) or of_test
     config = request.config
     mode = of_marker or config.getoption("--kafka-mode") or config.getini("kafka_mode")
     settings = {**_parse_settings(config.getini("kafka_settings")), **dict(marked)}
     try:
-        embedded_broker = pipeline_broker.EmbeddedBroker
+        kind = find()
     except ImportError as error:  # another package named stages shadows ours
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     with _failing_with_one_line(request.fixturename):
-        return embedded_broker(mode=mode, settings=settings).start()
+        return kind(mode=mode, settings=settings).start()
 
 
 @contextlib.contextmanager
@@ -339,7 +369,7 @@ def _client(request: pytest.FixtureRequest) -> tuple[Client, Any]:
 
 def _end_rules(request: pytest.FixtureRequest) -> None:
     # A rule that drops answers would delay the end of a client.
-    broker, island = request.node.stash[_ISLANDS][SECTION]
+    broker, island = request.node.stash[_ISLANDS]["kafka_broker"]
     if island is not None:
         with contextlib.suppress(pipeline_broker.EmbeddedBrokerError):  # the test closed the broker
             broker.faults.remove_all(island.rules)
@@ -384,7 +414,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report: pytest.TestReport = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-    if report.failed and (_BROKER in item.config.stash or item.stash.get(_ISLANDS, None)):
+    if report.failed and (item.config.stash[_RUNNING] or item.stash.get(_ISLANDS, None)):
         report.sections += _broker_sections(item)
     return report
 
@@ -419,14 +449,14 @@ def _broker_sections(item: pytest.Item) -> Iterator[tuple[str, str]]:
     from pipeline_broker.embedded.dump import is_used, report  # noqa: PLC0415 - not before a test with a broker fails
 
     brokers: dict[str, tuple[EmbeddedBroker, Island | None]] = {}
-    of_session = item.config.stash.get(_BROKER, None)
-    if of_session is not None and ("kafka_broker" in getattr(item, "fixturenames", ()) or is_used(of_session)):
-        brokers[SECTION] = of_session, None  # the only entry if a fixture of a wider scope failed
+    for name, broker in item.config.stash[_RUNNING].items():
+        if name in getattr(item, "fixturenames", ()) or is_used(broker):
+            brokers[name] = broker, None  # the only entry if a fixture of a wider scope failed
     used = item.stash.get(_ISLANDS, {}).items()
-    brokers |= {section: found for section, found in used if section != SECTION or section in brokers}
+    brokers |= {name: found for name, found in used if name not in SESSION or name in brokers}
     folder = item.config.getoption("--kafka-dump")
-    for section, (broker, island) in brokers.items():
-        name = _safe(item.nodeid) + ("" if section == SECTION else "-fresh")
+    for fixture, (broker, island) in brokers.items():
+        name = _safe(item.nodeid) + fixture.removeprefix("kafka").removeprefix("_broker").replace("_", "-")
         page = None if folder is None else Path(folder).absolute() / f"{name}.html"
         rules = () if island is None else island.rules
-        yield section, report(broker, rules, item.stash.get(_BEGAN_NS, 0), page, item.nodeid)
+        yield SECTIONS[fixture], report(broker, rules, item.stash.get(_BEGAN_NS, 0), page, item.nodeid)

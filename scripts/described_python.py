@@ -45,7 +45,7 @@ FOR_TESTS = (
 )
 FIXTURES = (
     "kafka_broker kafka_topic kafka_topics kafka_topic_factory kafka_group kafka_producer kafka_consumer kafka_faults "
-    "kafka_schema_registry kafka_broker_fresh"
+    "kafka_schema_registry kafka_broker_fresh kafka_cluster kafka_cluster_fresh"
 )
 ARGUMENT = re.compile(r"^(\w+): (.+(?:\n {4,}.+)*)", re.MULTILINE)
 CODE = re.compile(r"``([^`]+)``")

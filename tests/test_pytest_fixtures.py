@@ -101,3 +101,46 @@ def test_a_fresh_broker_has_a_report_section_and_its_rules_are_checked(tree):
     pages = sorted(page.name for page in (tree.folder / "dumps").iterdir())
     names = ["test_it.py-test_fails-fresh.html", "test_it.py-test_fails.html", "test_it.py-test_forgets-fresh.html"]
     assert pages == names
+
+
+def test_a_cluster_of_the_session_is_an_island_for_each_test_and_a_fresh_one_is_of_the_test(tree):
+    outcome = tree(
+        {
+            "test_it.py": """
+            import pytest
+
+            @pytest.mark.kafka(mode=["classic", "pipelined"])
+            def test_disturbs(kafka_cluster, request):
+                assert kafka_cluster.mode in request.node.name
+                kafka_cluster.create_topic("t", partitions=3)
+                kafka_cluster.brokers[1].faults.when("Fetch").drop()
+                kafka_cluster.stop(kafka_cluster.brokers[1])
+
+            @pytest.mark.kafka(mode=["classic", "pipelined"])
+            def test_is_undisturbed(kafka_cluster):
+                assert [broker.is_running for broker in kafka_cluster.brokers] == [True] * 3
+                assert kafka_cluster.faults.rules == []
+                kafka_cluster.produce("t", "in the cluster")
+                assert kafka_cluster.advance("8d") is None
+                assert kafka_cluster.records("t") == []
+
+            def test_fails(kafka_cluster_fresh, kafka_broker):
+                assert kafka_cluster_fresh.topics() == kafka_broker.topics() == {}
+                kafka_cluster_fresh.produce("own", "in the test")
+                assert False
+
+            def test_begins_it(request):
+                cluster = request.getfixturevalue("kafka_cluster")
+                cluster.brokers[2].faults.when("Produce")
+            """
+        },
+        "-q",
+        "--kafka-dump=dumps",
+    )
+    assert outcome.counts()["passed"] == 4, outcome.text
+    assert outcome.counts()["failed"] == 2, outcome.text
+    assert "this fault rule has no effect: Produce. Give it one" in outcome.text
+    assert re.search(r"^-+ kafka cluster, fresh -+$", outcome.text, re.MULTILINE), outcome.text
+    assert "in the test" in outcome.text
+    pages = {page.name for page in (tree.folder / "dumps").iterdir()}
+    assert "test_it.py-test_fails-cluster-fresh.html" in pages

@@ -116,7 +116,6 @@ class Envelope:
         return parts
 
     def send_encoded(self, parts: list[Any]) -> Send:
-        """Prepend the response header to an encoded body."""
         header = response_header(self._api_key, self.version, self._correlation_id)
         first = parts[0]
         if type(first) is bytes:

@@ -183,7 +183,6 @@ class ProduceTemplates:
         return [template.log for template in islice(self._by_prefix.values(), most)]
 
     def forget(self) -> None:
-        """Drop all templates, and return their memory to the budget."""
         for template in self._by_prefix.values():
             template.kept.release()
         self._by_prefix.clear()

@@ -27,12 +27,10 @@ class Appended:
     _steps: list[Callable[[], None]] = attrs.Factory(list)
 
     def add(self, entry: JournalEntry, on_durable: Callable[[], None]) -> None:
-        """Add an entry and the function to call once it is durable."""
         self.entries.append(entry)
         self._steps.append(on_durable)
 
     def then(self, step: Callable[[], None]) -> None:
-        """Add a function to call once all entries are durable."""
         self._steps.append(step)
 
     def durable(self) -> None:

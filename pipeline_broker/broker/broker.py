@@ -287,7 +287,6 @@ class Broker:
         return self._metadata.log
 
     def controller_reached(self, *, is_reached: bool) -> None:
-        """Learn that the controller is out of reach, or in reach again."""
         assert self.members is not None, "only members of a cluster have a controller"
         self.members.is_controller_down = not is_reached
         self.topics_generation += 1
@@ -298,7 +297,6 @@ class Broker:
         self.topics_generation += 1
 
     def partitions_open(self, write: Write) -> None:
-        """Serve partitions whose OPEN records are durable."""
         assert self.members is not None, "only members of a cluster open partitions"
         self._open_logs(self.members.opened(write))
 

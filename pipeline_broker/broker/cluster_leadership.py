@@ -44,7 +44,7 @@ class ClusterLeadership(Leadership):
         found = []
         for node_id, node in sorted(self._members.image.nodes.items()):
             address = self._advertised(listener) if node_id == self.broker_id else node.listeners.get(listener)
-            if self._is_there(node_id) and address is not None:
+            if self.is_there(node_id) and address is not None:
                 found.append(BrokerAddress(node_id, *address))
         return found
 
@@ -54,13 +54,13 @@ class ClusterLeadership(Leadership):
 
     def controller_id(self) -> int:
         controller = self._members.controller_id
-        return controller if self._is_there(controller) else NO_BROKER
+        return controller if self.is_there(controller) else NO_BROKER
 
     def leader_of(self, topic: str, partition: int) -> Leader:
         record = self._record(topic, partition)
-        return Leader(record.leader if self._is_there(record.leader) else NO_BROKER, record.epoch)
+        return Leader(record.leader if self.is_there(record.leader) else NO_BROKER, record.epoch)
 
-    def _is_there(self, node_id: int) -> bool:
+    def is_there(self, node_id: int) -> bool:
         node = self._members.image.nodes.get(node_id)
         is_joined = node is not None and node.state is NodeState.JOINED
         # The controller cannot fence itself. Each broker sees on its own connection that the controller is down.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.group import Group
 
 __all__ = [
+    "EndOf",
     "GroupOffsets",
     "GroupView",
     "MemberView",
@@ -52,6 +53,7 @@ ASSIGNMENT_BYTES_MAX = 1 << 20
 MEMBER_BYTES_MAX = 64 * 1024
 # Committed offsets that are read from the coordinator in one call.
 FETCHED_AT_ONCE = 64
+EndOf: TypeAlias = Callable[[str, int], int | None]
 
 
 @attrs.frozen(kw_only=True)
@@ -177,13 +179,17 @@ def count_offsets(broker: Broker, group_id: str) -> int:
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
 
-def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -> Iterator[OffsetView]:
+def committed_offsets(
+    broker: Broker, group_id: str, topic: str | None = None, end_of: EndOf | None = None
+) -> Iterator[OffsetView]:
     """Iterate over the committed offsets of a group, topic by topic; over none if the group is unknown.
 
     Args:
         topic: the only topic; None for all.
+        end_of: returns the end of a partition, or None if it does not exist; by default among the broker's own.
     """
     coordinator = coordinator_of(broker, group_id)
+    end_of = end_of or functools.partial(_end, broker)
     committed = {} if coordinator is None else coordinator.committed_partitions(group_id, topic)
     for name, partitions in committed.items():
         for begin in range(0, len(partitions), FETCHED_AT_ONCE):
@@ -195,7 +201,7 @@ def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -
                         topic=name,
                         partition=each.partition,
                         committed=each.committed.offset,
-                        end=_end(broker, name, each.partition),
+                        end=end_of(name, each.partition),
                         metadata=each.committed.metadata,
                     )
 
@@ -237,25 +243,29 @@ def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
     return sorted(found, key=offset_order)
 
 
-def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] | None = None) -> Iterator[OffsetView]:
+def group_offsets(
+    broker: Broker, group_id: str, members: Iterable[MemberView] | None = None, end_of: EndOf | None = None
+) -> Iterator[OffsetView]:
     """Iterate over the committed offsets of a group, then over assigned partitions without a committed offset.
 
     Partitions that do not exist have only committed offsets.
 
     Args:
         members: members of the group; None to find them.
+        end_of: as for `committed_offsets`.
     """
     coordinator = coordinator_of(broker, group_id)
     if coordinator is None:
         return
-    yield from committed_offsets(broker, group_id)
+    end_of = end_of or functools.partial(_end, broker)
+    yield from committed_offsets(broker, group_id, end_of=end_of)
     if members is None:
         _, members = find_group(broker, group_id) or (None, ())
     seen: set[tuple[str, int]] = set()
     for member in members:
         for topic, partitions in (member.assignment or {}).items():
             for partition in partitions:
-                end = _end(broker, topic, partition)
+                end = end_of(topic, partition)
                 # The leader of a classic group may assign partitions that do not exist.
                 if end is None or (topic, partition) in seen:
                     continue

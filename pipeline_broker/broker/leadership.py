@@ -63,6 +63,9 @@ class Leadership:
         """The ids of all brokers of the cluster, also of those that are down."""
         return (self.broker_id,)
 
+    def is_there(self, node_id: int) -> bool:
+        return node_id == self.broker_id
+
     def controller_id(self) -> int:
         return self.broker_id
 

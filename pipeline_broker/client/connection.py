@@ -91,7 +91,6 @@ class Connection:
         return self._socket
 
     def close(self) -> None:
-        """Close the socket. No task may be waiting on it."""
         self._socket.close()
 
     def reset_on_close(self) -> None:

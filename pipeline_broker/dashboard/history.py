@@ -150,7 +150,6 @@ class History:
         self._counted = at, now
 
     def add_lags(self, at: float, lags: Mapping[str, int | None]) -> None:
-        """Add a row of lags by group, None where the lag is unknown."""
         known = [lag for lag in lags.values() if lag is not None]
         self._lags.add(at, {**lags, ALL_GROUPS: sum(known) if known else None})
 

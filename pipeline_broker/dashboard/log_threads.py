@@ -20,7 +20,6 @@ TURN_SECONDS = 0.02
 
 
 def log_threads() -> trio.CapacityLimiter:
-    """Return the limiter that all reads of one dashboard share."""
     return trio.CapacityLimiter(READERS_MAX)
 
 

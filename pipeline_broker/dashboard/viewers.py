@@ -88,7 +88,6 @@ class Viewers:
                 self._end()
 
     async def run(self) -> None:
-        """Send events to the viewers at every beat, until cancelled."""
         while True:
             began, watching_seconds = trio.current_time(), self.watching_seconds
             await trio.sleep(min(watching_seconds, BEAT_SECONDS))

@@ -1,26 +1,28 @@
-"""The embedded broker on its event loop: successive runs, snapshots, islands and waits."""
+"""The embedded broker on its event loop: snapshots, islands and waits."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from pipeline_broker.apis.request_names import names_of
-from pipeline_broker.broker.group_views import group_offsets, list_groups, offset_order
+from pipeline_broker.broker.group_views import list_groups
 from pipeline_broker.embedded.arguments import Duration, checked_name, checked_number, checked_offsets, checked_seconds
+from pipeline_broker.embedded.brokers import Brokers
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
-from pipeline_broker.embedded.groups import delete_groups, describe_groups
-from pipeline_broker.embedded.life import BrokerRun, Running
-from pipeline_broker.embedded.ports import KeptPorts
+from pipeline_broker.embedded.groups import delete_groups, describe_groups, offset_views
+from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.record_reader import RecordReader
+from pipeline_broker.embedded.restartable_broker import RestartableBroker
 from pipeline_broker.embedded.shown import Group, Snapshot, Usage
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.options import ServeOptions
-from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
+from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.registry import EmbeddedRegistry
@@ -30,8 +32,6 @@ __all__ = ["Core"]
 
 Found = TypeVar("Found")
 
-# Bounds the answers to requests in flight at `close`: a JoinGroup can wait for other members for a long time.
-DRAIN_SECONDS = 0.25
 # Not every change calls `_changed`, so waiters also check at this interval.
 POLL_SECONDS_MAX = 1.0
 TOPICS_ASKED_MAX = 1_000
@@ -40,45 +40,50 @@ BEHIND_MAX = 20
 
 
 class Core:
-    """The broker over all its runs, controlled by coroutines on its event loop.
+    """The broker, or the brokers of a cluster, over all runs, controlled by coroutines on their event loop.
 
     A run ends at `restore` and `reset`. The next one listens at the same address.
 
     Args:
-        requests_max: the number of requests to remember.
+        options: of each broker, the controller of the cluster first.
+        requests_max: the number of requests to remember, of each broker.
         in_memory: keep files in memory. The data directory of `options` is then a name only.
         store: keep the data in this object store. None for files.
 
     Attributes:
-        clock: the broker's wall clock.
-        requests: the last requests of clients.
+        brokers: the brokers and the way to each.
+        clock: the brokers' wall clock.
         topics_asked: the topics that this process created, wrote or read during the island, the newest last.
         turn: the lock that each call holds, so that no call sees the broker between two runs.
     """
 
     def __init__(
-        self, options: ServeOptions, requests_max: int, *, in_memory: bool, store: ArchiveStore | None = None
+        self,
+        options: Sequence[ServeOptions],
+        requests_max: int,
+        *,
+        in_memory: bool,
+        store: ArchiveStore | None = None,
     ) -> None:
         self.clock = AdvancedClock()
-        self.requests = RecentRequests(requests_max, self._changed, self._names_of)
+        self.brokers = Brokers(
+            RestartableBroker(
+                each, requests_max, MemoryFiles() if in_memory else None, store, self.clock, self._changed
+            )
+            for each in options
+        )
         self.topics_asked: dict[str, None] = {}
         self.turn = trio.Lock()
-        self._options = options
-        self._files = MemoryFiles() if in_memory else None
+        self._in_memory = in_memory
         self._store = store
         self._empty: Snapshot | None = None
         self._groups_before: frozenset[str] | None = None
         self._before: Snapshot | None = None
-        self._ports = KeptPorts()
         self._closing = trio.Event()
         self._changes = trio.lowlevel.ParkingLot()
         self._changes_count = 0
         self._nursery: trio.Nursery | None = None
-        self._current_run: BrokerRun | None = None
         self._registry: EmbeddedRegistry | None = None
-
-    def _names_of(self, request: Any) -> Callable[[], RequestNames]:
-        return names_of(self.current_run.running.broker, request)
 
     def _changed(self) -> None:
         self._changes_count += 1
@@ -92,25 +97,29 @@ class Core:
 
         Raises:
             StartError: the broker cannot start.
-            CommitFailedError, MaintenanceFailedError: the disk or the store failed, or another process took over; in an
-                exception group.
+            CommitFailedError, MaintenanceFailedError: the disk or the store of a broker without a cluster failed, or
+                another process took over; in an exception group.
         """
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.brokers.close_ports)
+            peers = None
+            if self.brokers.is_cluster:
+                from pipeline_broker.embedded.peers_directory import peers_directory  # noqa: PLC0415 - as needed
+
+                peers = stack.enter_context(peers_directory())
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await self._start_run()
-                if self._files is not None and self._empty is None:
-                    self._empty = Snapshot(self._files.copy(), 0)
+                await self.brokers.start(nursery, peers)
+                if self._in_memory and self._empty is None:
+                    self._empty = Snapshot(self._copies(), 0)
                 if self._registry is not None:  # the broker was restarted
                     await nursery.start(self._registry.run)
                 task_status.started()
                 await self._closing.wait()
                 # Let the call in progress finish.
                 async with self.turn:
-                    await self.current_run.end(DRAIN_SECONDS)
+                    await self.brokers.end()
                 nursery.cancel_scope.cancel()
-        finally:
-            self._ports.close()
 
     async def close(self) -> None:
         self._closing.set()
@@ -123,86 +132,95 @@ class Core:
         """
         kept = self._before or self._snapshot("island")
         self._before = None
-        self._files = kept.files
-        self.clock.return_to(kept.ahead_ms)
+        self._take(kept)
         self._closing = trio.Event()
 
-    async def _start_run(self) -> None:
-        assert self._nursery is not None, "`run` has opened the nursery"
-        current_run = BrokerRun(
-            self._options, self._files, self._store, self.clock, self._ports, self.requests, self._changed
-        )
-        await self._nursery.start(current_run.run)
-        self._current_run = current_run
-        self._changed()
-
     @property
-    def current_run(self) -> BrokerRun:
-        assert self._current_run is not None, "called after the start"
-        return self._current_run
+    def serving(self) -> Brokers:
+        if self._closing.is_set():
+            raise EmbeddedBrokerError("the broker has ended; start another one")
+        return self.brokers
 
     @property
     def running(self) -> Running:
-        """The parts of the running broker.
+        return self.serving.running
 
-        Raises:
-            EmbeddedBrokerError: the broker is closing or has ended.
-        """
-        if self._closing.is_set():
-            raise EmbeddedBrokerError("the broker has ended; start another one")
-        return self.current_run.running
+    @property
+    def all_running(self) -> list[Running]:
+        return self.serving.all_running
 
     async def snapshot(self) -> Snapshot:
         return self._snapshot("snapshot")
 
     def _snapshot(self, asked: str) -> Snapshot:
-        return Snapshot(self._kept(asked).copy(), self.clock.ahead_ms)
+        self._check_memory(asked)
+        return Snapshot(self._copies(), self.clock.ahead_ms)
+
+    def _copies(self) -> tuple[MemoryFiles, ...]:
+        return tuple(each.files.copy() for each in self.brokers if each.files is not None)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        for each, files in zip(self.brokers, snapshot.files, strict=True):
+            each.files = files
+        self.clock.return_to(snapshot.ahead_ms)
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Restart the broker from a snapshot; connections are closed.
 
         Raises:
-            EmbeddedBrokerError: the files are not in memory; or the broker cannot start from the snapshot, and has
-                ended.
+            EmbeddedBrokerError: the files are not in memory, or the snapshot is of another number of brokers; or the
+                broker cannot start from the snapshot, and has ended.
         """
-        self._kept("restore")
+        self._check_memory("restore")
         if not isinstance(snapshot, Snapshot):
             raise EmbeddedBrokerError(f"restore needs the result of snapshot(), not {snapshot!r}")
+        there = len(tuple(self.brokers))
+        if len(snapshot.files) != there:
+            raise EmbeddedBrokerError(
+                f"restore: the snapshot is of {len(snapshot.files)} brokers, and here are {there}"
+            )
         self._remember()
-        await self._restart_from(Snapshot(snapshot.files.copy(), snapshot.ahead_ms))
+        await self._restart_from(Snapshot(tuple(files.copy() for files in snapshot.files), snapshot.ahead_ms))
 
     async def _restart_from(self, snapshot: Snapshot) -> None:
-        await self.current_run.end(0)
-        self._files = snapshot.files
-        self.clock.return_to(snapshot.ahead_ms)
+        await self.brokers.end(0)
+        self._take(snapshot)
         try:
-            await self._start_run()
+            await self.brokers.restart()
         except StartError as error:
             self._closing.set()
             raise EmbeddedBrokerError(f"restore: {error}") from None
 
     async def reset(self) -> None:
-        self._kept("reset")
+        self._check_memory("reset")
         assert self._empty is not None, "set by the first run"
         await self.restore(self._empty)
-        self.requests.clear()
+        self._forget_requests()
 
     async def advance(self, seconds: float) -> None:
         self._remember()
-        await self.current_run.advance(seconds)
+        await self.brokers.advance(self.clock, seconds)
 
-    def _kept(self, asked: str) -> MemoryFiles:
+    def _check_memory(self, asked: str) -> None:
         if self._store is not None:
             raise EmbeddedBrokerError(f"{asked}: a broker with a store cannot do this; start one without store=")
-        if self._files is None:
+        if not self._in_memory:
             raise EmbeddedBrokerError(
                 f"{asked}: a broker with a data directory cannot do this; start one without data="
             )
-        return self._files
+
+    def requests(self) -> list[AnsweredRequest]:
+        found = [request for each in self.brokers for request in each.requests]
+        return sorted(found, key=lambda request: request.completed_ns) if self.brokers.is_cluster else found
+
+    def _forget_requests(self) -> None:
+        for each in self.brokers:
+            each.requests.clear()
 
     def usage(self) -> Usage:
-        connections = sum(len(processor.connections) for processor in self.running.server.processors)
-        return Usage(connections, 0 if self._files is None else self._files.used_bytes)
+        processors = [processor for running in self.all_running for processor in running.server.processors]
+        connections = sum(len(processor.connections) for processor in processors)
+        return Usage(connections, sum(each.files.used_bytes for each in self.brokers if each.files is not None))
 
     async def serve_schema_registry(self) -> str:
         """Serve the schema registry, and return its URL, which stays the same in all runs.
@@ -214,7 +232,7 @@ class Core:
             from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - needs an extra
 
             assert self._nursery is not None, "called while the broker runs"
-            registry = EmbeddedRegistry(self.turn, lambda: self.running)
+            registry = EmbeddedRegistry(self.turn, lambda: self.serving.controller)
             await self._nursery.start(registry.run)
             self._registry = registry
         return self._registry.url
@@ -227,12 +245,12 @@ class Core:
         Raises:
             EmbeddedBrokerError: an island is open, or the broker does not keep its files in memory.
         """
-        self._kept("island")
+        self._check_memory("island")
         if self._groups_before is not None:
             raise EmbeddedBrokerError("island: another island is open; leave it before you enter this one")
         await self._commit_all()
         self._groups_before = self._group_ids()
-        self.requests.clear()
+        self._forget_requests()
         self.topics_asked.clear()
 
     def note_topic(self, name: str) -> None:
@@ -267,28 +285,32 @@ class Core:
         groups_before, before = self._groups_before, self._before
         assert groups_before is not None, "`begin_island` was called"
         self._groups_before = self._before = None
-        alive = {it.group_id for it in list_groups(self.running.broker) if not (it.is_empty or is_renewed)}
-        if before is not None:
+        groups = [it for running in self.all_running for it in list_groups(running.broker)]
+        alive = {it.group_id for it in groups if not (it.is_empty or is_renewed)}
+        if before is None:
+            await self.brokers.start_stopped()
+        else:
             await self._restart_from(before)
         ended = self._group_ids() - groups_before - alive
         if before is not None or is_renewed:
             # The restored state can contain members that have left since then.
-            for group_id in ended:
-                self.running.broker.groups.expire_member(group_id, None, self.clock.now_ms())
-            await self.current_run.settle()
-        await delete_groups(self.running, ended, self.clock.now_ms())
+            for running, group_id in itertools.product(self.all_running, ended):
+                running.broker.groups.expire_member(group_id, None, self.clock.now_ms())
+            await self.brokers.settle()
+        for running in self.all_running:
+            await delete_groups(running, ended, self.clock.now_ms())
 
     async def _commit_all(self) -> None:
         """Return once all changes are durable.
 
-        After a failed commit it never returns: the end of the broker cancels the call.
+        A broker whose commit failed ends: without a cluster this cancels the call.
         """
-        await self.current_run.settle()
-        if self.current_run.running.server.committer.error is not None:
-            await trio.sleep_forever()
+        await self.brokers.settle()
+        while any(running.server.committer.error is not None for running in self.all_running):
+            await self._changes.park()
 
     def _group_ids(self) -> frozenset[str]:
-        return frozenset(group.group_id for group in list_groups(self.running.broker))
+        return frozenset(group.group_id for running in self.all_running for group in list_groups(running.broker))
 
     # Waiting
 
@@ -320,6 +342,10 @@ class Core:
                         await self._changes.park()
         raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
 
+    def record_reader(self, topic: str, partition: int | None, *, is_committed: bool) -> RecordReader:
+        brokers = [running.broker for running in self.all_running]
+        return RecordReader(brokers, topic, partition, is_committed=is_committed)
+
     async def wait_records(
         self, topic: str, count: int, partition: int | None, within: Duration, *, is_committed: bool
     ) -> list[tuple[int, int, bytes]]:
@@ -327,12 +353,12 @@ class Core:
         checked_number("wait_records: count", count, 0)
         if partition is not None:
             checked_number("wait_records: partition", partition)
-        reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
+        reader = self.record_reader(topic, partition, is_committed=is_committed)
 
         async def check() -> RecordReader | None:
             nonlocal reader
-            if reader.broker is not self.running.broker:  # the broker was restarted
-                reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
+            if reader.brokers != [running.broker for running in self.all_running]:  # one was restarted
+                reader = self.record_reader(topic, partition, is_committed=is_committed)
             await reader.read()
             return reader if reader.count >= count else None
 
@@ -347,7 +373,7 @@ class Core:
         last: list[Group] = []
 
         async def check() -> Group | None:
-            last[:] = describe_groups(self.running, group_id)
+            last[:] = describe_groups(self.all_running, group_id)
             is_there = bool(last) and last[0].state == "Stable" and len(last[0].members) == members
             return last[0] if is_there else None
 
@@ -366,7 +392,7 @@ class Core:
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
         async def check() -> dict[tuple[str, int], int] | None:
-            views = sorted(group_offsets(self.running.broker, group_id), key=offset_order)
+            views = offset_views(self.serving, group_id)
             found = {(it.topic, it.partition): it.committed for it in views if it.committed is not None}
             # Consumers commit nothing for an empty partition, so it counts only if `wanted` names it.
             ends = wanted or {(it.topic, it.partition): it.end for it in views if it.end}
@@ -390,8 +416,9 @@ class Core:
         idle: list[int] = []
 
         async def check() -> bool | None:
-            logs = self.running.broker.logs.partitions(topic)
-            idle[:] = [log.partition for log in logs if not self.running.broker.fetches.is_watched(log)]
+            brokers = [running.broker for running in self.all_running]
+            logs = [(broker, log) for broker in brokers for log in broker.logs.partitions(topic)]
+            idle[:] = [log.partition for broker, log in logs if not broker.fetches.is_watched(log)]
             return True if logs and not idle else None
 
         def missing() -> str:

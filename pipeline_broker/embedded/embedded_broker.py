@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from pipeline_broker.base.duration import seconds_of
-from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.arguments import (
     Duration,
@@ -20,19 +20,21 @@ from pipeline_broker.embedded.arguments import (
     timestamp_ms,
 )
 from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.observed import ObservedBroker
 from pipeline_broker.embedded.record_assertion import Expected, difference, expected_list
-from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
+from pipeline_broker.faults.faults import Faults
 from pipeline_broker.records.batch import NewRecord
 
 __all__ = ["EmbeddedBroker"]
 
 __tracebackhide__ = True  # pytest shows the caller's line instead of this module
+Result = TypeVar("Result")
+
 WAIT_SECONDS = 10.0
 
 
@@ -84,7 +86,7 @@ class EmbeddedBroker(ObservedBroker):
 
         async def create() -> None:
             core.note_topic(name)
-            await topics.create_topic(self._running, name, number, texts, self._now_ms)
+            await topics.create_topic(core.serving.controller, name, number, texts, core.clock.now_ms())
 
         self._ask(create)
 
@@ -95,7 +97,8 @@ class EmbeddedBroker(ObservedBroker):
             RefusedError: the topic does not exist.
         """
         checked_name("delete_topic: name", name)
-        self._ask(lambda: topics.delete_topic(self._running, name, self._now_ms))
+        core = self._of_core
+        self._ask(lambda: topics.delete_topic(core.serving.controller, name, core.clock.now_ms()))
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without internal topics."""
@@ -140,9 +143,9 @@ class EmbeddedBroker(ObservedBroker):
 
         async def append() -> Record:
             core.note_topic(topic)
-            now_ms = self._now_ms
+            now_ms = core.clock.now_ms()
             record = content._replace(timestamp=now_ms) if timestamp is None else content
-            return await topics.produce(self._running, topic, record, number, now_ms)
+            return await topics.produce(core.serving, topic, record, number, now_ms)
 
         return self._ask(append)
 
@@ -163,11 +166,8 @@ class EmbeddedBroker(ObservedBroker):
 
         async def read() -> list[tuple[int, int, bytes]]:
             core.note_topic(topic)
-            if self._running.broker.topics.get(topic) is None:
-                raise RefusedError(
-                    f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist"
-                )
-            reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
+            core.serving.check_leaders(f"records({topic!r})", topic, partition)
+            reader = core.record_reader(topic, partition, is_committed=committed)
             await reader.read()
             return reader.batches
 
@@ -293,7 +293,7 @@ class EmbeddedBroker(ObservedBroker):
 
     def groups(self) -> list[Group]:
         """Return all groups, ordered by name."""
-        return self.on_loop(groups.describe_groups)
+        return self._on_core(lambda core: groups.describe_groups(core.all_running))
 
     def wait_assigned(self, group: str, *, members: int = 1, timeout: Duration = WAIT_SECONDS) -> Group:
         """Wait until a group is stable with exactly `members` members, and return it.
@@ -357,7 +357,7 @@ class EmbeddedBroker(ObservedBroker):
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
         checked_name("offsets: group", group)
-        return self.on_loop(lambda running: groups.offsets(running, group))
+        return self._on_core(lambda core: groups.offsets(core.serving, group))
 
     def lag(self, group: str) -> dict[tuple[str, int], int | None]:
         """Return the lag of a group in each partition that it has committed or is assigned.
@@ -366,7 +366,7 @@ class EmbeddedBroker(ObservedBroker):
         Deleted records and transaction markers count.
         """
         checked_name("lag: group", group)
-        return self.on_loop(lambda running: groups.lags(running, group))
+        return self._on_core(lambda core: groups.lags(core.serving, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:
         """End the session of a member now, as after its session timeout, and return its id.
@@ -379,20 +379,23 @@ class EmbeddedBroker(ObservedBroker):
                 exactly one member.
             RefusedError: the broker refuses to remove the member.
         """
-        return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
+        core = self._of_core
+        return self._ask(lambda: groups.expire_member(core.serving, group, member_id, core.clock.now_ms()))
 
     # Clock and faults
 
     @property
     def clock_ahead_seconds(self) -> float:
         """The seconds by which `advance` has moved the broker's clock ahead of the wall clock."""
-        core = self._of_core
-        return self.on_loop(lambda _: core.clock.ahead_ms / 1000)
+        return self._on_core(lambda core: core.clock.ahead_ms / 1000)
 
     @functools.cached_property
     def faults(self) -> EmbeddedFaults:
         """The broker's fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
-        return EmbeddedFaults(self._on_loop_at_once)
+        return EmbeddedFaults(self._on_faults)
+
+    def _on_faults(self, function: Callable[[Sequence[Faults]], Result]) -> Result:
+        return self._on_core_at_once(lambda core: function([each.broker.faults for each in core.all_running]))
 
     @contextlib.contextmanager
     def island(self) -> Iterator[Island]:

@@ -9,28 +9,32 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
-    committed_offsets,
+    OffsetView,
     find_group,
     group_offsets,
     list_groups,
     offset_order,
 )
 from pipeline_broker.embedded.arguments import checked_name
+from pipeline_broker.embedded.brokers import Brokers
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.shown import Group, Member
 
-__all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offsets"]
+__all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offset_views", "offsets"]
 
 LEAVE_EPOCH = -1  # KIP-848: the epoch of a heartbeat that leaves the group
 
 
-def describe_groups(running: Running, wanted: str | None = None) -> list[Group]:
+def describe_groups(all_running: Iterable[Running], wanted: str | None = None) -> list[Group]:
     """Return all groups, ordered by name. With `wanted`, return only that group, or nothing if it does not exist."""
-    broker = running.broker
-    names = [group.group_id for group in list_groups(broker)] if wanted is None else [wanted]
-    return [_group(*found) for name in names if (found := find_group(broker, name)) is not None]
+    found = []
+    for running in all_running:
+        broker = running.broker
+        names = [group.group_id for group in list_groups(broker)] if wanted is None else [wanted]
+        found += [_group(*each) for name in names if (each := find_group(broker, name)) is not None]
+    return sorted(found, key=lambda group: group.group_id)
 
 
 def _group(view: GroupView, members: Iterable[MemberView]) -> Group:
@@ -42,19 +46,23 @@ def _member(view: MemberView) -> Member:
     return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), assigned)
 
 
-def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:
-    """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
-    views = sorted(committed_offsets(running.broker, group_id), key=offset_order)
+def offset_views(brokers: Brokers, group_id: str) -> list[OffsetView]:
+    all_running, end_of = brokers.all_running, brokers.end_of
+    views = (view for each in all_running for view in group_offsets(each.broker, group_id, end_of=end_of))
+    return sorted(views, key=offset_order)
+
+
+def offsets(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int]:
+    views = offset_views(brokers, group_id)
     return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
 
 
-def lags(running: Running, group_id: str) -> dict[tuple[str, int], int | None]:
-    """Return the lag of a group in the existing partitions that it has committed or is assigned."""
-    views = sorted(group_offsets(running.broker, group_id), key=offset_order)
+def lags(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int | None]:
+    views = offset_views(brokers, group_id)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
 
-async def expire_member(running: Running, group_id: str, member_id: str | None, now_ms: int) -> str:
+async def expire_member(brokers: Brokers, group_id: str, member_id: str | None, now_ms: int) -> str:
     """Remove a member as after its session timeout, and return its id.
 
     Raises:
@@ -64,18 +72,20 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
     checked_name("expire_member: group", group_id)
     if member_id is not None:
         checked_name("expire_member: member_id", member_id)
-    found = {group.group_id: group for group in describe_groups(running, group_id)}
-    members = {each.member_id: each for each in found[group_id].members} if found else {}
+    all_running = brokers.all_running
+    found = {group.group_id: (group, each) for each in all_running for group in describe_groups([each], group_id)}
+    group, running = found.get(group_id, (None, None))
+    members = {} if group is None else {each.member_id: each for each in group.members}
     if member_id is None and len(members) == 1:
         (member_id,) = members
-    if member_id not in members:
+    if group is None or running is None or member_id not in members:
         if not members:
             raise EmbeddedBrokerError(
                 f"expire_member: the group {group_id!r} {'has no members' if found else 'does not exist'}"
             )
         problem = f"has {len(members)} members; name one" if member_id is None else f"has no member {member_id!r}"
         raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {', '.join(members)}")
-    error = await _leave(running, found[group_id], members[member_id], now_ms)
+    error = await _leave(running, group, members[member_id], now_ms)
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)
     return member_id

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from pipeline_broker.embedded.fault_rules import BegunRule, EmbeddedFaults
 from pipeline_broker.faults.rule import Rule
 
@@ -18,15 +21,18 @@ class Island:
     def __init__(self, faults: EmbeddedFaults) -> None:
         self._begun = faults.record()
 
+    def _all(self) -> Iterable[BegunRule]:
+        return chain.from_iterable(self._begun)
+
     @property
     def rules(self) -> list[Rule]:
         """The complete fault rules, including removed ones."""
-        return [begun.rule for begun in self._begun if begun.rule is not None]
+        return [begun.rule for begun in self._all() if begun.rule is not None]
 
     @property
     def rules_without_effect(self) -> list[BegunRule]:
         """The rules that `when` began and no effect completed."""
-        return [begun for begun in self._begun if begun.rule is None]
+        return [begun for begun in self._all() if begun.rule is None]
 
     @property
     def rules_never_struck(self) -> list[Rule]:

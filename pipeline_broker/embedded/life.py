@@ -16,7 +16,8 @@ import trio
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES
-from pipeline_broker.node.assembly import assemble
+from pipeline_broker.node.assembly import AssembledBroker, assemble
+from pipeline_broker.node.cluster_role import ClusterRole, joined_metadata, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.process import with_actual_settings
@@ -35,14 +36,12 @@ if TYPE_CHECKING:
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
-__all__ = ["DEADLINES_MAX", "MEMORY_DIRECTORY", "BrokerRun", "Running"]
+__all__ = ["MEMORY_DIRECTORY", "BrokerRun", "Running"]
 
 MEMORY_DIRECTORY = Path("/embedded")
 """The log directory that a broker in memory reports to clients. It does not exist on disk."""
 # A sealed segment frees memory once it is archived, so small segments keep the journal small.
 MEMORY_SEGMENT_BYTES = 4 << 20
-DEADLINES_MAX = 1_000
-"""`advance` runs up to this many timers one by one, and all further ones together."""
 
 
 @attrs.frozen(kw_only=True)
@@ -95,6 +94,8 @@ class BrokerRun:
         self._fetch_parked = fetch_parked
         self._ended = trio.Event()
         self._running: Running | None = None
+        self._role_scope = trio.CancelScope()
+        self._role_ended: trio.Event | None = None  # set while the broker is in a cluster
 
     @property
     def running(self) -> Running:
@@ -115,8 +116,8 @@ class BrokerRun:
                 stack.callback(listeners.close)
                 options = with_actual_settings(self._options, listeners)
                 in_memory = self._files is not None
-                segment_bytes = MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES
                 files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
+                role = role_of(options.cluster, options.config.node_id)
                 wiring = BrokerWiring(
                     options.mode,
                     listeners,
@@ -124,21 +125,25 @@ class BrokerRun:
                     fetch_parked=self._fetch_parked,
                     fault_files=files,
                     store=self._store,
+                    cluster=role,
                 )
                 journal, broker = open_broker(
                     options.data,
                     options.config,
                     flush=options.flush,
                     files=files,
-                    segment_bytes=segment_bytes,
+                    segment_bytes=MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES,
                     ports=wiring.ports,
                     store=self._store,
+                    metadata=await joined_metadata(role, listeners, options.config),
                 )
                 stack.callback(broker.logs.close)
                 assembled = assemble(options, listeners, journal, broker, wiring, self._timeline)
                 maintenance = maintenance_of(broker, wiring.segment_sealed)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
+                    if role is not None:
+                        await nursery.start(self._run_role, role, assembled)
                     await nursery.start(maintenance.run)
                     self._running = Running(
                         broker=broker,
@@ -151,9 +156,27 @@ class BrokerRun:
         finally:
             self._ended.set()
 
+    async def _run_role(
+        self,
+        role: ClusterRole,
+        assembled: AssembledBroker,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        ended = self._role_ended = trio.Event()
+        try:
+            with self._role_scope:
+                await role.run(assembled, task_status=task_status)
+        finally:
+            ended.set()
+
     async def end(self, drain_seconds: float) -> None:
         """Answer requests in flight for up to `drain_seconds`, close all connections, and wait for the end of `run`."""
         running = self.running
+        # First, because the controller commits a record for each member that leaves.
+        if self._role_ended is not None:
+            self._role_scope.cancel()
+            await self._role_ended.wait()
         running.server.set_limits(attrs.evolve(running.server.limits, drain_seconds=drain_seconds))
         running.server.stop()
         running.broker.end_waiting()
@@ -167,29 +190,3 @@ class BrokerRun:
             done = trio.Event()
             server.submit(Submission((), on_ended=lambda _submission, _error: done.set()))  # noqa: B023 - awaited in this iteration
             await done.wait()
-
-    async def advance(self, seconds: float) -> None:
-        """Move the clock forward and run expired timers, then run retention and compaction.
-
-        Up to DEADLINES_MAX timers run one by one, each at its time.
-        """
-        clock, broker = self._clock, self.running.broker
-        remaining_ms = round(seconds * 1000)
-        for _ in range(DEADLINES_MAX):
-            deadline_ms = broker.coordinators.next_deadline_ms()
-            # Run timers in their order: one that fires can set others, such as a rebalance after an expired session.
-            if deadline_ms is None:
-                break
-            step_ms = max(0, deadline_ms - clock.now_ms())
-            if step_ms > remaining_ms:
-                break
-            clock.advance(step_ms)
-            remaining_ms -= step_ms
-            broker.advance(clock.now_ms())
-            await self.settle()
-        clock.advance(remaining_ms)
-        broker.advance(clock.now_ms())
-        broker.ports.wake_timer()
-        await self.settle()
-        await self.running.maintenance.retain()
-        await self.running.maintenance.compact()

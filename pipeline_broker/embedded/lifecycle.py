@@ -65,7 +65,7 @@ class Lifecycle:
         if not isinstance(data, str | os.PathLike | None):
             raise EmbeddedBrokerError(f"data= needs the path of a directory, not {data!r}")
         directory = MEMORY_DIRECTORY if data is None else Path(data)
-        self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
+        self._options = [serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")]
         self._in_memory = data is None
         self._store = store
         self._requests_max = checked_number("requests_max=", requests_max, 0)
@@ -74,7 +74,6 @@ class Lifecycle:
         self._thread: BrokerThread | None = None
         self._process_id = 0
         self._is_closed = False
-        self._addresses: Mapping[str, tuple[str, int]] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.mode} {self.bootstrap_servers if self._addresses else 'not started'}>"
@@ -90,7 +89,7 @@ class Lifecycle:
         """
         if self._thread is not None:
             raise EmbeddedBrokerError("this broker was already started, and a broker starts only once; create another")
-        store = None if self._store is None else _checked(self._store, self._options.config.node_id)
+        store = None if self._store is None else _checked(self._store, self._options[0].config.node_id)
         core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory, store=store)
         self._process_id = os.getpid()
         self._run(core)
@@ -110,9 +109,6 @@ class Lifecycle:
         except StartError as error:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
-        listeners = core.running.listeners
-        advertised = listeners.advertised(core.running.broker.config)
-        self._addresses = {name: advertised.get(name) or bound for name, bound in listeners.addresses.items()}
         if not self._in_memory or self._store is not None:
             # The thread is a daemon: without this, the interpreter would stop it in the middle of a write.
             atexit.register(self.close)
@@ -166,26 +162,30 @@ class Lifecycle:
         await in_thread(self.close)
 
     @property
+    def _addresses(self) -> list[Mapping[str, tuple[str, int]]]:
+        return [] if self._core is None else [each.addresses for each in self._core.brokers if each.addresses]
+
+    @property
     def mode(self) -> str:
         """The request path: "pipelined" or "classic"."""
-        return self._options.mode.name
+        return self._options[0].mode.name
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the first listener, as clients take it in `bootstrap.servers`.
+        """The address of the first listener of each broker, as clients take it in `bootstrap.servers`.
 
         Raises:
             EmbeddedBrokerError: the broker was not started.
         """
         if not self._addresses:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
-        host, port = next(iter(self._addresses.values()))
-        return f"{format_host(host)}:{port}"
+        first = [next(iter(addresses.values())) for addresses in self._addresses]
+        return ",".join(f"{format_host(host)}:{port}" for host, port in first)
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         """The host and port that clients of each listener connect to, by listener name; empty before the start."""
-        return dict(self._addresses)
+        return dict(self._addresses[0]) if self._addresses else {}
 
     @property
     def schema_registry_url(self) -> str:
@@ -197,8 +197,7 @@ class Lifecycle:
         return self._ask(self._of_core.serve_schema_registry)
 
     def usage(self) -> Usage:
-        core = self._of_core
-        return self._on_loop_at_once(lambda _: core.usage())
+        return self._on_core_at_once(Core.usage)
 
     def on_loop(self, function: Callable[[Running], Result]) -> Result:
         """Call a function with the parts of the running broker, on its event loop, and return its result.
@@ -214,21 +213,25 @@ class Lifecycle:
         """
         if not callable(function):
             raise EmbeddedBrokerError(f"on_loop needs a function, not {function!r}")
+        return self._on_core(lambda core: function(core.running))
+
+    def _on_core(self, function: Callable[[Core], Result]) -> Result:
+        core = self._of_core
 
         async def call() -> Result:
-            return function(self._running)
+            return function(core)
 
         return self._ask(call)
 
-    def _on_loop_at_once(self, function: Callable[[Running], Result]) -> Result:
-        """Like `on_loop`, without waiting for calls in progress.
+    def _on_core_at_once(self, function: Callable[[Core], Result]) -> Result:
+        """Like `_on_core`, without waiting for calls in progress.
 
         A fault rule may hold the request that such a call waits for.
         """
         core = self._of_core
 
         async def call() -> Result:
-            return function(core.running)
+            return function(core)
 
         return self._call(call)
 
@@ -249,16 +252,6 @@ class Lifecycle:
         if thread.is_current:
             raise EmbeddedBrokerError(NOT_ON_LOOP)
         return core
-
-    @property
-    def _running(self) -> Running:  # on the event loop
-        assert self._core is not None, "called while the broker runs"
-        return self._core.running
-
-    @property
-    def _now_ms(self) -> int:  # on the event loop
-        assert self._core is not None, "called while the broker runs"
-        return self._core.clock.now_ms()
 
     def _ask(self, work: Callable[[], Awaitable[Result]]) -> Result:
         core = self._of_core

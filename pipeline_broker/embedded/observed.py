@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.lifecycle import Lifecycle
 from pipeline_broker.faults.names import api_keys
 from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 from pipeline_broker.traces.spans import TracedSpan, wall_clock_offset_ns, write_spans
 
-__all__ = ["ObservedBroker"]
+__all__ = ["ObservedBroker", "of_api"]
 
 __tracebackhide__ = True  # pytest shows the caller's line instead of this module
 
@@ -24,9 +25,7 @@ class ObservedBroker(Lifecycle):
         Raises:
             FaultError: the API name is unknown.
         """
-        core, name = self._of_core, api and api_keys(api)[0]
-        found = self.on_loop(lambda _: list(core.requests))
-        return [request for request in found if name in (None, request.api)]
+        return of_api(api, self._on_core(Core.requests))
 
     def write_spans(self, path: Path | str, api: str | None = None) -> int:
         """Write `requests` as OpenTelemetry spans (OTLP in JSON) and return their number.
@@ -57,5 +56,9 @@ class ObservedBroker(Lifecycle):
 
         Topics of clients are not included.
         """
-        core = self._of_core
-        return self.on_loop(lambda _: list(core.topics_asked))
+        return self._on_core(lambda core: list(core.topics_asked))
+
+
+def of_api(api: str | None, requests: list[AnsweredRequest]) -> list[AnsweredRequest]:
+    name = api and api_keys(api)[0]
+    return [request for request in requests if name in (None, request.api)]

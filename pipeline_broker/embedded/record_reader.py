@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import trio
 
 from pipeline_broker.broker.broker import Broker
@@ -23,6 +25,7 @@ class RecordReader:
     It runs on the event loop and copies batches. Another thread decodes them, so a large topic does not block the loop.
 
     Args:
+        brokers: the brokers that may lead its partitions.
         topic: may be created later.
         partition: read only this partition. None for all.
         is_committed: leave out records of open and aborted transactions.
@@ -33,8 +36,8 @@ class RecordReader:
         count: the number of records in the batches, without transaction markers.
     """
 
-    def __init__(self, broker: Broker, topic: str, partition: int | None, *, is_committed: bool) -> None:
-        self.broker = broker
+    def __init__(self, brokers: Sequence[Broker], topic: str, partition: int | None, *, is_committed: bool) -> None:
+        self.brokers = brokers
         self._topic = topic
         self._partition = partition
         self._is_committed = is_committed
@@ -47,7 +50,7 @@ class RecordReader:
         return [(partition, *batch) for partition in sorted(self._batches) for batch in self._batches[partition]]
 
     async def read(self) -> None:
-        for log in self.broker.logs.partitions(self._topic):
+        for log in [log for broker in self.brokers for log in broker.logs.partitions(self._topic)]:
             if self._partition in (None, log.partition):
                 await self._read_log(log)
 

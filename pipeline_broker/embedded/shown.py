@@ -92,14 +92,14 @@ class Group:
 
 @attrs.frozen(eq=False)
 class Snapshot:
-    """A copy of a broker in memory, which can be restored any number of times."""
+    """A copy of a broker or cluster in memory, which can be restored any number of times."""
 
-    files: MemoryFiles = attrs.field(repr=False)
+    files: tuple[MemoryFiles, ...] = attrs.field(repr=False)  # of each broker
     ahead_ms: int = attrs.field(repr=False)
 
     @property
     def size_bytes(self) -> int:
-        return self.files.used_bytes
+        return sum(files.used_bytes for files in self.files)
 
 
 class Usage(NamedTuple):

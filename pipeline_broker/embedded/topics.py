@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.embedded.brokers import Brokers
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import RefusedError
 from pipeline_broker.embedded.life import Running
@@ -48,7 +49,7 @@ async def delete_topic(running: Running, name: str, now_ms: int) -> None:
     _check(f"delete_topic({name!r})", answer.responses[0].error_code, answer.responses[0].error_message)
 
 
-async def produce(running: Running, name: str, record: NewRecord, partition: int | None, now_ms: int) -> Record:
+async def produce(brokers: Brokers, name: str, record: NewRecord, partition: int | None, now_ms: int) -> Record:
     """Append a record to a topic, and create the topic if the broker allows it.
 
     Args:
@@ -56,7 +57,7 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
     """
     from pipeline_broker.wire.messages.data.produce import ProduceRequest  # noqa: PLC0415 - see above
 
-    topic = await _existing(running, name, now_ms)
+    topic = await _existing(brokers, name, now_ms)
     if partition is None:
         partition = 0 if record.key is None else partition_of(bytes(record.key), topic.partitions)
     data = ProduceRequest.PartitionProduceData(index=partition, records=build_batch([record]))
@@ -68,7 +69,8 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
     if not 0 <= partition < topic.partitions:
         there = f"partition {partition} does not exist; the number of partitions is {topic.partitions}"
         raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
-    answer = (await ask(running, message, now_ms)).responses[0].partition_responses[0]
+    leader = brokers.leader(f"produce({name!r})", name, partition).running
+    answer = (await ask(leader, message, now_ms)).responses[0].partition_responses[0]
     _check(f"produce({name!r})", answer.error_code, answer.error_message)
     key = None if record.key is None else bytes(record.key)
     value = None if record.value is None else bytes(record.value)
@@ -77,12 +79,13 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
     return Record(name, partition, answer.base_offset, timestamp, key, value, headers)
 
 
-async def _existing(running: Running, name: str, now_ms: int) -> Topic:
+async def _existing(brokers: Brokers, name: str, now_ms: int) -> Topic:
+    running = brokers.running
     topic = running.broker.topics.get(name)
     if topic is None:
         if not running.broker.config.auto_create_topics_enable:
             raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        await create_topic(running, name, None, {}, now_ms)
+        await create_topic(brokers.controller, name, None, {}, now_ms)
         topic = running.broker.topics.get(name)
         assert topic is not None, "it was just created"
     return topic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -71,6 +70,7 @@ class Faults(RuleFactory):
         rules: in the order in which they were added.
         keys: API keys of the requests that rules are about; other requests need not be judged.
         held: responses and queues that rules hold.
+        next_number: the number of the next rule.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Faults(RuleFactory):
         self._notify = changed
         self._groups = groups
         self._clock_ms = clock_ms
-        self._numbers = itertools.count(1)
+        self.next_number = 1
 
     def add(
         self,
@@ -105,10 +105,21 @@ class Faults(RuleFactory):
             FaultError: the effect does not apply to the condition, this broker does not support it, or it has too many
                 rules.
         """
+        return self.include(Rule(self.next_number, condition, choice, effect, origin))
+
+    def include(self, rule: Rule) -> Rule:
+        """Add and log a rule, which the brokers of an embedded cluster may share: its counts are of all of them.
+
+        Args:
+            rule: its number is `next_number` or a later one.
+
+        Raises:
+            FaultError: as from `add`.
+        """
         if len(self.rules) >= RULES_MAX:
             raise FaultError(f"the broker has {RULES_MAX} fault rules, its maximum; remove some")
-        self.check(condition, effect)
-        rule = Rule(next(self._numbers), condition, choice, effect, origin)
+        self.check(rule.condition, rule.effect)
+        self.next_number = rule.number + 1
         self.rules.append(rule)
         logger.warning("fault rule %d is active: %s", rule.number, rule)
         self._rules_changed()
@@ -193,7 +204,7 @@ class Faults(RuleFactory):
         for rule in removed:
             rule.is_removed = True
             logger.warning("fault rule %d was removed after %d hits", rule.number, rule.hits)
-        self.rules = [rule for rule in self.rules if not rule.is_removed]
+        self.rules = [rule for rule in self.rules if rule not in removed]
         self._rules_changed()
         now_ms = self._clock_ms()
         for rule in removed:

@@ -9,9 +9,11 @@ from typing import Protocol
 import trio
 
 from pipeline_broker.broker.ports import ClusterPort
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.assembly import AssembledBroker
+from pipeline_broker.node.listeners import BrokerListeners
 
-__all__ = ["CONTROLLER_ID", "ClusterRole", "role_of"]
+__all__ = ["CONTROLLER_ID", "ClusterRole", "joined_metadata", "role_of"]
 
 CONTROLLER_ID = 1
 """The broker of a machine that is the controller of its cluster."""
@@ -46,3 +48,11 @@ def role_of(directory: Path | None, node_id: int) -> ClusterRole | None:
     from pipeline_broker.node.member import Member  # noqa: PLC0415 - as above
 
     return Member(directory, node_id, CONTROLLER_ID)
+
+
+async def joined_metadata(
+    role: ClusterRole | None, listeners: BrokerListeners, config: BrokerConfig
+) -> Iterable[tuple[bytes, bytes | None]]:
+    if role is None:
+        return ()
+    return await role.join({name: it for name, it in listeners.advertised(config).items() if it is not None})

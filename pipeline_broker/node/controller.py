@@ -99,12 +99,15 @@ class Controller:
         serve = functools.partial(
             serve_peers, self._directory, self.controller_id, assembled.server, self._serve_member
         )
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._fence_absent)
-            await nursery.start(self._peers.run)
-            await nursery.start(serve)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._fence_absent)
+                await nursery.start(self._peers.run)
+                await nursery.start(serve)
+                task_status.started()
+        finally:
+            self._nursery = None
 
     async def _serve_member(self, stream: trio.SocketStream, member: Mapping[str, Any]) -> None:
         node_id, position = int(member["node_id"]), int(member["position"])

@@ -95,10 +95,16 @@ class Member:
         raise StartError(f"the controller, broker {self.controller_id}, did not answer within {JOIN_SECONDS_MAX:g} s")
 
     async def _connect(self) -> int:
+        self._disconnect()
         hello = {"node_id": self._node_id, "listeners": self._listeners, "position": self._position}
         self._stream = await connect_peer(self._directory, self.controller_id, {"member": hello})
         self._frames = FrameReader(self._stream)
         return int((await self._frames.line())["end"])
+
+    def _disconnect(self) -> None:
+        if self._stream is not None:
+            self._stream.socket.close()
+            self._stream = None
 
     async def _receive(self) -> Iterable[tuple[bytes, bytes | None]]:
         assert self._frames is not None, "connected first"
@@ -118,14 +124,16 @@ class Member:
     async def run(
         self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Apply the metadata and forward requests until cancelled."""
         broker, self._refuse = assembled.broker, assembled.dispatcher.refuse
         serve = functools.partial(serve_peers, self._directory, self._node_id, assembled.server)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._peers.run)
-            await nursery.start(serve)
-            nursery.start_soon(self._follow, broker)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._peers.run)
+                await nursery.start(serve)
+                nursery.start_soon(self._follow, broker)
+                task_status.started()
+        finally:
+            self._disconnect()
 
     async def _follow(self, broker: Broker) -> None:
         while True:

@@ -166,7 +166,6 @@ class Observers:
             yield link
 
     def close(self) -> None:
-        """Write the remaining rows of the request log and the trace."""
         if self._request_log is not None:
             self._request_log.close()
         if self._trace is None:

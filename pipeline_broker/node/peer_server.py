@@ -72,6 +72,9 @@ async def _serve(sock: socket.socket, server: SocketServer, on_member: OnMember 
         logger.warning("a peer was rejected: %s", error)
         sock.close()
         return
+    except trio.Cancelled:
+        sock.close()
+        raise
     if session is not None:
         open_session = functools.partial(_open_session, session)
         await server.connect(PlaintextTransportLayer(sock), peer=session.host, listener="", open_session=open_session)

@@ -49,12 +49,15 @@ class Peers:
         self._links: dict[Hashable, tuple[int, PeerLink]] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            for key, (node_id, link) in self._links.items():
-                nursery.start_soon(self._run_link, key, node_id, link)
-            task_status.started()
-            await trio.sleep_forever()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for key, (node_id, link) in self._links.items():
+                    nursery.start_soon(self._run_link, key, node_id, link)
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
 
     def ask(
         self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]

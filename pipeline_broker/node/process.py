@@ -30,7 +30,7 @@ from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.cluster_directory import leave_cluster
-from pipeline_broker.node.cluster_role import ClusterRole, role_of
+from pipeline_broker.node.cluster_role import ClusterRole, joined_metadata, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
 from pipeline_broker.node.file_renewal import FileRenewal, renew_on_hangup
@@ -189,8 +189,7 @@ async def _start(
             leave_cluster(options.data)
         cluster = role_of(options.cluster, options.config.node_id)
         wiring = BrokerWiring(options.mode, listeners, fault_files=files, store=store, cluster=cluster)
-        advertised = {name: it for name, it in listeners.advertised(options.config).items() if it is not None}
-        metadata = () if cluster is None else await cluster.join(advertised)
+        metadata = await joined_metadata(cluster, listeners, options.config)
         journal, broker = open_broker(
             options.data,
             options.config,

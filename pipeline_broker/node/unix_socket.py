@@ -14,6 +14,7 @@ __all__ = ["listen_in", "short_path"]
 DESCRIPTORS = Path("/proc/self/fd")
 # The umask that gives a socket mode 0600.
 OWNER_ONLY = 0o177
+ALL = 0o777
 
 
 @contextlib.contextmanager
@@ -44,11 +45,16 @@ def listen_in(directory: Path, name: str, backlog: int) -> socket.socket:
             (directory / name).unlink()
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         listener.setblocking(False)
-        before = os.umask(OWNER_ONLY)
-        try:
+        if DESCRIPTORS.is_dir():
+            # Linux gives the file the mode of the socket. The umask would also apply to files of other threads.
+            os.fchmod(listener.fileno(), ALL & ~OWNER_ONLY)
             listener.bind(path)
-        finally:
-            os.umask(before)
+        else:
+            before = os.umask(OWNER_ONLY)
+            try:
+                listener.bind(path)
+            finally:
+                os.umask(before)
         listener.listen(backlog)
         stack.pop_all()
     return listener

@@ -39,7 +39,6 @@ class BlockCache:
 
     @property
     def hits(self) -> int:
-        """Number of requested blocks that were in memory or being read."""
         return self._hits
 
     @property
@@ -64,7 +63,6 @@ class BlockCache:
         return _cut([self._block((name, number)) for number in numbers], start, size_bytes)
 
     def read_cached(self, name: str, start: int, size_bytes: int) -> Buffer | None:
-        """Return the bytes if all of them are in memory, else None."""
         blocks: list[Buffer] = []
         for number in _block_numbers(start, size_bytes):
             block = self._find((name, number))

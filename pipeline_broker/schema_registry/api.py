@@ -105,7 +105,6 @@ class Call:
 
     @property
     def form(self) -> str:
-        """The requested form of a schema; empty for the stored one."""
         return self.request.query.get("format", "")
 
     @property

@@ -63,7 +63,6 @@ class KeyStore:
 
     @property
     def certificate(self) -> bytes:
-        """The listener's own certificate in DER form."""
         return _der(self.chain[0])
 
 

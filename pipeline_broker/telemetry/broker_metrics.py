@@ -144,7 +144,6 @@ class BrokerMetrics:
             self._is_draining = False
 
     def render(self) -> Steps[bytes]:
-        """Collect the latest events, and return the text of a scrape."""
         yield from self.drain()
         return (yield from render(self._families()))
 

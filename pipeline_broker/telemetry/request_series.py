@@ -46,7 +46,6 @@ class RequestSeries(SampledRows):
         return self.count - self.unlike
 
     def add_request(self, request: Any) -> None:
-        """Add the stamps of a request that was counted and selected."""
         self.add((*_values_of(request), self._body_bytes(request)))
 
     def add_unfinished(self, request: Any, now_ns: int) -> None:

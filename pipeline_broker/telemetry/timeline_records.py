@@ -59,7 +59,6 @@ class TimelineRows(RequestRows):
 
     @property
     def lost(self) -> int:
-        """The number of rows that were lost because the ring was full."""
         return self.ring.dropped
 
     def request_ended(self, request: Any) -> None:

@@ -53,14 +53,12 @@ class RowRing:
         self._written += 1
 
     def append(self, *values: int) -> None:
-        """Pack one row, or drop and count it if the ring is full."""
         position = self.claim()
         if position != RING_FULL:
             self.pack_into(self.buffer, position, *values)
             self.publish()
 
     def take(self) -> bytes:
-        """Remove and return all unread rows, packed, the oldest first."""
         # One read of each cursor: the writer may publish more rows during the copy, which the next call takes.
         read, written = self._read, self._written
         first, last = read % self._rows_max, written % self._rows_max

@@ -172,7 +172,6 @@ def struct(type_: type[Struct], versions: str, *, tag: int | None = None, ignora
 
 
 def optional_struct(type_: type[Struct], versions: str, *, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a nullable struct; its default is null."""
     return declare(type_, versions, versions, None, tag=tag, ignorable=ignorable)
 
 

@@ -13,13 +13,13 @@ def test_a_change_during_a_check_causes_another_check_at_once():
     """Not only at the next regular check."""
 
     async def main():
-        core = Core(serve_options("pipelined", None, Path("/embedded"), "os"), requests_max=0, in_memory=True)
+        core = Core([serve_options("pipelined", None, Path("/embedded"), "os")], requests_max=0, in_memory=True)
         looked_at = []
 
         async def check():
             looked_at.append(trio.current_time())
             if len(looked_at) == 1:
-                core.requests.commit_ended(None)
+                next(iter(core.brokers)).requests.commit_ended(None)
                 return None
             return "found"
 

@@ -136,7 +136,7 @@ def test_the_clock_cannot_move_backwards(broker):
 
 def test_a_damaged_snapshot_ends_the_broker_with_the_reason(broker):
     snapshot = broker.snapshot()
-    snapshot.files.open(MEMORY_DIRECTORY / "archive" / "manifest").write([b"damaged"], 0)
+    snapshot.files[0].open(MEMORY_DIRECTORY / "archive" / "manifest").write([b"damaged"], 0)
     with pytest.raises(EmbeddedBrokerError, match=r"^restore: /embedded: .*manifest"):
         broker.restore(snapshot)
     with pytest.raises(EmbeddedBrokerError, match=r"^the broker has ended; start another one$"):

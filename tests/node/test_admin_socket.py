@@ -289,6 +289,12 @@ def test_only_the_owner_may_connect_and_the_socket_is_removed_at_the_end(tmp_pat
     assert not (tmp_path / ADMIN_NAME).exists()
 
 
+def test_another_thread_sees_no_other_umask(tmp_path, monkeypatch):
+    """A directory that it makes at this moment would be closed to all."""
+    monkeypatch.setattr(os, "umask", None)
+    assert with_admin(tmp_path, lambda: ask(tmp_path, "echo")) == {"given": {}}
+
+
 def test_the_socket_of_a_dead_broker_is_replaced(tmp_path):
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead,

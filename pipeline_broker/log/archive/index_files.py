@@ -139,7 +139,6 @@ class IndexBuilder:
             self._time_entries += TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def seal(self) -> None:
-        """Add the final time entry, with the largest timestamp."""
         self._add_time()
 
     def next_state(self) -> IndexState:

@@ -190,7 +190,6 @@ class Results:
         return self._with((self.modes[0], 0), (self.modes[1], 1))
 
     def selves(self) -> list[Cell]:
-        """Return the cells under which side B was compared with itself."""
         found = self._with((self.modes[1], 0), (self.modes[1], 1))
         return [cell for cell in found if cell.is_self]
 

@@ -10,7 +10,6 @@ _RATIO_SHOWN_MAX = 1000
 
 
 def load_of(cell: Cell) -> str:
-    """Return the name of a load: `4 x 64 batch=10`, `16 producers`."""
     if cell.client in (RAW, READER):
         return f"{cell.connections} x {cell.in_flight}{f' {cell.variant}' if cell.variant else ''}"
     if cell.client == REPLAY:

@@ -134,7 +134,6 @@ def measured(options: LoadOptions, driven: Driven[HistogramRecorder]) -> Measure
 
 
 def summary(found: Measurement) -> dict[str, Any]:
-    """Return the figures by the names that `load --json` prints."""
     seconds = found.seconds
     every = Histogram()
     for histogram in found.histograms.values():

@@ -109,7 +109,6 @@ class CommittedOffsets:
         return self._pending.is_unstable(key)
 
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
-        """Apply one durable record that belongs to no transaction."""
         self._apply_durable(((key, committed),))
 
     def _apply_durable(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:

@@ -62,8 +62,6 @@ _EPOCH = struct.Struct(">i")
 
 
 class ListenerAddress(NamedTuple):
-    """The address of a listener, as clients reach it."""
-
     host: str
     port: int
 

@@ -302,7 +302,6 @@ class TransactionCoordinator:
     # Startup
 
     def replay(self, change: tuple[str, Transaction | None]) -> None:
-        """Apply one durable record that `read_transaction` decoded."""
         transactional_id, transaction = change
         if transaction is not None:
             self._keep(transaction)

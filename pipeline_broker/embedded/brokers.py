@@ -1,0 +1,238 @@
+"""The brokers of an embedded broker or cluster on one event loop: their starts and stops, and the way to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import trio
+
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import NO_BROKER
+from pipeline_broker.embedded.clock import AdvancedClock
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.life import Running
+from pipeline_broker.embedded.restartable_broker import RestartableBroker
+from pipeline_broker.node.errors import StartError
+
+__all__ = ["Brokers"]
+
+# Bounds the answers to requests in flight at a stop: a JoinGroup can wait for other members for a long time.
+DRAIN_SECONDS = 0.25
+# The longest wait of a start or stop until all brokers know of it.
+KNOWN_SECONDS_MAX = 5.0
+KNOWN_POLL_SECONDS = 0.001
+DEADLINES_MAX = 1_000
+"""`advance` runs up to this many timers one by one, and all further ones together."""
+
+
+class Brokers:
+    """One broker alone, or the brokers of a cluster, of which the first is the controller.
+
+    Args:
+        brokers: in the order of their ids; none of them runs yet.
+    """
+
+    def __init__(self, brokers: Iterable[RestartableBroker]) -> None:
+        self._brokers = {each.node_id: each for each in brokers}
+        self._first = next(iter(self._brokers.values()))
+        self._nursery: trio.Nursery | None = None
+        self._peers: Path | None = None
+
+    def __iter__(self) -> Iterator[RestartableBroker]:
+        return iter(self._brokers.values())
+
+    def __getitem__(self, node_id: int) -> RestartableBroker:
+        return self._brokers[node_id]
+
+    @property
+    def is_cluster(self) -> bool:
+        return len(self._brokers) > 1
+
+    # The way to each
+
+    @property
+    def all_running(self) -> list[Running]:
+        return [each.running for each in self._up] or [self.controller]
+
+    @property
+    def _up(self) -> list[RestartableBroker]:
+        return [each for each in self if not each.is_stopped]
+
+    @property
+    def running(self) -> Running:
+        return self.all_running[0]
+
+    @property
+    def controller(self) -> Running:
+        return self._first.running
+
+    def leader(self, asked: str, topic: str, partition: int) -> RestartableBroker:
+        """Return the leader of a partition.
+
+        Args:
+            asked: the call that the error names.
+
+        Raises:
+            RefusedError: the partition does not exist, or its leader is stopped.
+        """
+        broker = self.running.broker
+        known = broker.topics.get(topic)
+        if known is None or not 0 <= partition < known.partitions:
+            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
+        leader = broker.leadership.leader_of(topic, partition).broker_id
+        if leader == NO_BROKER or self._brokers[leader].is_stopped:
+            (replica, *_) = broker.leadership.replicas_of(topic, partition)
+            raise RefusedError(asked, ErrorCode.LEADER_NOT_AVAILABLE, f"broker {replica} is stopped")
+        return self._brokers[leader]
+
+    def check_leaders(self, asked: str, topic: str, partition: int | None) -> None:
+        """Check that the leader of a partition serves, or with None, those of all partitions.
+
+        Raises:
+            RefusedError: the topic does not exist, or a leader is stopped.
+        """
+        known = self.running.broker.topics.get(topic)
+        if known is None:
+            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+        for number in range(known.partitions):
+            if partition in (None, number):
+                self.leader(asked, topic, number)
+
+    def coordinator(self, group: str) -> RestartableBroker:
+        """Return the coordinator of a group.
+
+        Raises:
+            RefusedError: the coordinator is stopped, or no group exists.
+        """
+        for each in self:
+            if not each.is_stopped and not isinstance(each.running.broker.groups.coordinator_of(group), ErrorCode):
+                return each
+        stopped = "its broker is stopped, or no group exists"
+        raise RefusedError(f"coordinator_of({group!r})", ErrorCode.COORDINATOR_NOT_AVAILABLE, stopped)
+
+    def end_of(self, topic: str, partition: int) -> int | None:
+        logs = (running.broker.logs.find(topic, partition) for running in self.all_running)
+        return next((log.high_watermark for log in logs if log is not None), None)
+
+    # Starts and stops
+
+    async def start(self, nursery: trio.Nursery, peers: Path | None) -> None:
+        """Start all brokers, and return once each shows the others.
+
+        Args:
+            peers: the directory of the cluster's sockets; None without a cluster.
+
+        Raises:
+            StartError: a broker cannot start.
+        """
+        self._nursery, self._peers = nursery, peers
+        for each in self:  # the others join the controller
+            await each.start(nursery, peers)
+        await self._wait_known()
+
+    async def end(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        async with trio.open_nursery() as nursery:
+            for each in self:
+                if each is not self._first:
+                    nursery.start_soon(each.end, drain_seconds)
+        await self._first.end(drain_seconds)
+
+    async def restart(self) -> None:
+        assert self._nursery is not None, "called after `start`"
+        await self.start(self._nursery, self._peers)
+
+    async def stop_one(self, node_id: int) -> None:
+        """Stop a broker of a cluster, and return once the others know.
+
+        Raises:
+            EmbeddedBrokerError: it is stopped already.
+        """
+        broker = self._brokers[node_id]
+        _ = broker.running
+        await broker.end(DRAIN_SECONDS)
+        broker.note_stopped()
+        if broker is self._first:
+            # By themselves the members notice it after 2 seconds, because a restart takes less.
+            for each in self._up:
+                each.running.broker.controller_reached(is_reached=False)
+        await self._wait_known()
+
+    async def start_one(self, node_id: int) -> None:
+        """Start a stopped broker of a cluster with its data, and return once the others know.
+
+        Raises:
+            EmbeddedBrokerError: it runs, or it cannot start.
+        """
+        broker = self._brokers[node_id]
+        if not broker.is_stopped:
+            raise EmbeddedBrokerError(f"start: broker {node_id} runs already")
+        if broker is not self._first:
+            _ = self.controller  # the others join it
+        await self._start_again(broker)
+        await self._wait_known()
+
+    async def start_stopped(self) -> None:
+        for each in self:
+            if each.is_stopped:
+                await self._start_again(each)
+        await self._wait_known()
+
+    async def _start_again(self, broker: RestartableBroker) -> None:
+        assert self._nursery is not None, "called after `start`"
+        if broker.files is not None:
+            broker.files = broker.files.copy()  # without the locks of a run that failed
+        try:
+            await broker.start(self._nursery, self._peers)
+        except StartError as error:
+            raise EmbeddedBrokerError(f"start: {error}") from None
+
+    async def _wait_known(self) -> None:
+        if self._first.is_stopped:  # only the controller announces the others
+            return
+        with trio.move_on_after(KNOWN_SECONDS_MAX):
+            while not self._is_known():  # noqa: ASYNC110 - a broker announces no change of its view
+                await trio.sleep(KNOWN_POLL_SECONDS)
+
+    def _is_known(self) -> bool:
+        views = [each.running.broker.leadership for each in self._up]
+        return all(view.is_there(each.node_id) is not each.is_stopped for view in views for each in self)
+
+    async def settle(self) -> None:
+        for each in self._up:
+            await each.current_run.settle()
+
+    def close_ports(self) -> None:
+        for each in self:
+            each.close_ports()
+
+    # Time
+
+    async def advance(self, clock: AdvancedClock, seconds: float) -> None:
+        """Move the clock forward and run expired timers, then run retention and compaction.
+
+        Up to DEADLINES_MAX timers run one by one, each at its time.
+        """
+        remaining_ms = round(seconds * 1000)
+        for _ in range(DEADLINES_MAX):
+            deadlines = [running.broker.coordinators.next_deadline_ms() for running in self.all_running]
+            # Run timers in their order: one that fires can set others, such as a rebalance after an expired session.
+            deadline_ms = min((each for each in deadlines if each is not None), default=None)
+            if deadline_ms is None:
+                break
+            step_ms = max(0, deadline_ms - clock.now_ms())
+            if step_ms > remaining_ms:
+                break
+            remaining_ms -= step_ms
+            await self._step(clock, step_ms)
+        await self._step(clock, remaining_ms)
+        for running in self.all_running:
+            await running.maintenance.retain()
+            await running.maintenance.compact()
+
+    async def _step(self, clock: AdvancedClock, step_ms: int) -> None:
+        clock.advance(step_ms)
+        for running in self.all_running:
+            running.broker.advance(clock.now_ms())
+            running.broker.ports.wake_timer()
+        await self.settle()

@@ -1,0 +1,20 @@
+"""Views of the brokers of an embedded cluster, as each of them shows it."""
+
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from tests.apis.wire_client import WireClient
+
+
+def metadata(broker, *topics):
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    with WireClient(*broker.addresses["PLAINTEXT"]) as client:
+        return client.ask(MetadataRequest(wanted, allow_auto_topic_creation=False), MetadataResponse, 12)
+
+
+def led_by(broker, topic):
+    """Return the partitions that a broker shows as its own."""
+    partitions = metadata(broker, topic).topics[0].partitions
+    return {it.partition_index for it in partitions if it.leader_id == broker.node_id}
+
+
+def values(cluster, topic, **options):
+    return sorted(record.value.decode() for record in cluster.records(topic, **options))
