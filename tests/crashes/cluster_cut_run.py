@@ -1,4 +1,4 @@
-"""A run of power cuts of a cluster: its brokers share a disk that forgets what was not synced, and lose power at once.
+"""A run of power cuts of a cluster: its brokers share a disk that forgets unsynced bytes, and lose power at once.
 
 Rules of this file: see `power_cut_run`.
 """
@@ -13,7 +13,7 @@ from tests.crashes.power_cut_run import IN_RECOVERY
 
 @attrs.define
 class ClusterCutCounts(ClusterCounts, CutLosses):
-    """What the cuts took and left, beside what a run of kills counts (its kills are the cuts)."""
+    """The losses of the cuts, and the counts of a run of kills, whose kills are the cuts."""
 
     kills_in_recovery: int = 0
 

@@ -229,7 +229,7 @@ class ClusterRun(contextlib.ExitStack):
             producer.active.clear()
 
     def end_under_load(self, seconds):
-        """After so many seconds, while clients work; ends with all brokers started again, or by their supervisor."""
+        """Kill brokers after some seconds of load, and return once all run again."""
         time.sleep(seconds)
         node_ids = self.random.choice(KILLED)
         if any(self._deaths[node_id] == DEATHS_MAX - 2 for node_id in node_ids):

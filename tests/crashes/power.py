@@ -2,7 +2,7 @@
 
 Rules of this file: the power goes in one of three ways: for the brokers and their disk in the same moment; for the disk
 first, so that the brokers meet errors before their end; or with a certain call. When the style of the cuts is given,
-what survives is not drawn and the power goes in the first way, so that what nobody synced is lost for certain.
+the survivors are not drawn and the power goes in the first way, so that all unsynced bytes are lost for certain.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ SYNC_DELAYS_SECONDS = (0.0, 0.002, 0.01)  # of a disk that takes its time, more 
 
 @attrs.define(slots=False)  # another class of counts inherits it beside a second one
 class CutLosses:
-    """What the cuts took and left."""
+    """The bytes and names that the cuts took and left."""
 
     bytes_at_risk: int = 0
     names_at_risk: int = 0

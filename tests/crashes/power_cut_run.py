@@ -15,7 +15,7 @@ IN_RECOVERY = ("at once", "disk first")
 
 @attrs.define
 class CutCounts(Counts, CutLosses):
-    """What the cuts took and left, beside what a run of kills counts (its kills are the cuts)."""
+    """The losses of the cuts, and the counts of a run of kills, whose kills are the cuts."""
 
 
 class PowerCutRun(KillRun):

@@ -1,4 +1,4 @@
-"""Commands for tests of clients: requests are found and awaited, and a reset leaves nothing behind."""
+"""Commands for tests of clients: requests are found and awaited, and a reset deletes everything."""
 
 from types import SimpleNamespace
 

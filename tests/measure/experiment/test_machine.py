@@ -70,7 +70,7 @@ def test_the_time_of_others_leaves_out_the_tree_of_a_process_and_the_kernel(data
 
 def await_end(pid, seconds_max=60.0):
     deadline = time.monotonic() + seconds_max
-    with contextlib.suppress(FileNotFoundError):  # nobody may reap it in a container
+    with contextlib.suppress(FileNotFoundError):  # a container may have no process that reaps it
         while ") Z " not in Path(f"/proc/{pid}/stat").read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)
