@@ -23,7 +23,7 @@ def result_of(reader, options):
         rows = reader.options(**options).load()
         found = rows.selectExpr(*COLUMNS, *(["CAST(headers AS STRING)"] if with_headers else [])).collect()
     except (PySparkException, Py4JJavaError) as error:  # assertions of the connector are the second
-        return {"error": str(error).strip().splitlines()[-1][:300]}
+        return {"error": " ".join(str(error).split())[-600:]}
     return {"rows": sorted(json.dumps([_plain(value) for value in row]) for row in found)}
 
 
