@@ -64,7 +64,7 @@ def send_request(
         with error, contextlib.suppress(OSError, HTTPException):  # the body may be cut off
             body = error.read(bytes_max)
         return Response(error.code, error.reason, body)
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: a host that IDNA refuses
         reason = getattr(error, "reason", error)
         words = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None) or reason
         raise RequestFailedError(str(words)) from None

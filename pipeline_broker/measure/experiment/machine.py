@@ -19,8 +19,8 @@ _PROC = Path("/proc")
 _STAT = _PROC / "stat"
 _STEAL = 7
 """Index of "steal" in /proc/stat: time that the hypervisor gave to other machines. Fields 0 to 7 add up to all time."""
-_KERNEL = 2
-"""Process of the kernel whose children are its threads. They write and send for the experiment."""
+_KERNEL = "2 (kthreadd) "
+"""Start of the stat of the kernel's process, whose children are its threads. They write and send for the experiment."""
 
 
 def describe_machine() -> dict[str, str | int]:
@@ -116,11 +116,13 @@ def ticks_of_others(stats: Iterable[str], ours: int) -> int:
         ours: number of a process.
     """
     parents, ticks = {}, {}
+    left_out = {ours}
     for text in stats:
         number, _, rest = text.partition(" ")
         words = rest.rpartition(")")[2].split()  # a name may contain blanks and parentheses
         parents[int(number)], ticks[int(number)] = int(words[1]), sum(map(int, words[11:15]))
-    left_out = {ours, _KERNEL}
+        if text.startswith(_KERNEL):  # a container has another process of this number
+            left_out.add(int(number))
     while found := {number for number, parent in parents.items() if parent in left_out} - left_out:
         left_out |= found
     return sum(spent for number, spent in ticks.items() if number not in left_out)

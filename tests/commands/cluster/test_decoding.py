@@ -105,6 +105,11 @@ def test_a_registry_that_cannot_be_reached_is_one_line(consumed):
     assert f"cannot read the schema at http://127.0.0.1:{port}/schemas/ids/1: Connection refused. Check" in found.err
 
 
+def test_a_host_that_cannot_be_encoded_is_one_line():
+    with pytest.raises(ClientError, match=r"cannot read the schema at http://a\.\.b/schemas/ids/1: "):
+        RemoteSchemas("http://a..b").decoded(record(b"\0\0\0\0\1x"))
+
+
 class Answers(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.append((self.path, self.headers["Authorization"]))
