@@ -4,7 +4,6 @@ A token comes from a file, like Java's `file:` URLs, or from the token endpoint 
 used like librdkafka's `oidc` method (client credentials grant: RFC 6749, section 4.4).
 """
 
-import base64
 import json
 import re
 import ssl
@@ -100,13 +99,16 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self) -> dict[str, Any]:
-        from pipeline_broker.client.http_request import RequestFailedError, send_request  # noqa: PLC0415 - only for these users
+        from pipeline_broker.client.http_request import (  # noqa: PLC0415 - only for these users
+            RequestFailedError,
+            basic_authorization,
+            send_request,
+        )
 
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         # Not URL-encoded, although RFC 6749 asks for it: librdkafka does not, nor do Java's clients by default.
-        proof = f"{self.client_id}:{self.client_secret}"
         headers = {
-            "Authorization": f"Basic {base64.b64encode(proof.encode()).decode()}",
+            "Authorization": basic_authorization(self.client_id, self.client_secret),
             "Accept": "application/json",
             "Content-Type": "application/x-www-form-urlencoded",
         }

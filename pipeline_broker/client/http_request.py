@@ -1,5 +1,6 @@
 """A request over HTTP, in the calling thread. Its libraries take long to import, so import this module on first use."""
 
+import base64
 import contextlib
 import ssl
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["RequestFailedError", "Response", "send_request"]
+__all__ = ["RequestFailedError", "Response", "basic_authorization", "send_request"]
 
 
 class RequestFailedError(Exception):
@@ -30,6 +31,10 @@ class _NoRedirects(HTTPRedirectHandler):
     # Never follow a redirect: it would send the secrets of a request to another address.
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def basic_authorization(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def send_request(

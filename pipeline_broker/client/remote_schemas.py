@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections import OrderedDict
 from http import HTTPStatus
@@ -10,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.http_request import RequestFailedError, send_request
+from pipeline_broker.client.http_request import RequestFailedError, basic_authorization, send_request
 from pipeline_broker.client.record_json import JsonText
 from pipeline_broker.records.record import Record
 from pipeline_broker.schema_registry.decoding import decoded_json, schema_id_of
@@ -44,8 +43,8 @@ class RemoteSchemas:
         self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
         if parts.username is not None:
-            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
+            user, password = unquote(parts.username), unquote(parts.password or "")
+            self._headers["Authorization"] = basic_authorization(user, password)
         self._schemas: OrderedDict[int, ResolvedSchema | None] = OrderedDict()
 
     def decoded(self, record: Record) -> Record:

@@ -65,11 +65,11 @@ class Power:
 
     @contextlib.contextmanager
     def copying_on_failure(self):
-        """Leave a copy of the data directory behind if the block fails."""
+        """Keep a copy of the data directory if the block fails."""
         try:
             yield
         except Exception:
-            with contextlib.suppress(OSError, shutil.Error, MountFailed):  # the failure itself is told, not this one
+            with contextlib.suppress(OSError, shutil.Error, MountFailed):  # the report is about the failure itself
                 self._mount.power_on()
                 ignored = shutil.ignore_patterns(ADMIN_NAME, "*.socket")
                 target = self._broker.directory / "data"

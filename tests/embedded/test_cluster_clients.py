@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
-from pipeline_broker import EmbeddedCluster, ErrorCode
+from pipeline_broker import ErrorCode
 from pipeline_broker.cli import main
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -22,19 +22,6 @@ pytestmark = [
 ]
 
 SECONDS_MAX = 30.0
-
-
-@pytest.fixture(params=["classic", "pipelined"])
-def cluster(request):
-    with EmbeddedCluster(mode=request.param) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topic(cluster):
-    """A topic with two partitions on each broker."""
-    cluster.create_topic("t", partitions=6)
-    return "t"
 
 
 class Background:

@@ -29,19 +29,6 @@ SECONDS_MAX = 30.0
 DAY = 86_400
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def cluster(request):
-    with EmbeddedCluster(mode=request.param) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topic(cluster):
-    """A topic with two partitions on each broker."""
-    cluster.create_topic("t", partitions=6)
-    return "t"
-
-
 def test_partitions_are_spread_and_every_broker_shows_the_same_leaders(cluster, topic):
     found = [metadata(broker, topic) for broker in cluster.brokers]
     leaders = [{it.partition_index: it.leader_id for it in each.topics[0].partitions} for each in found]
