@@ -25,6 +25,7 @@ class _FaultyFile:
         "descriptor",
         "read",
         "read_ahead",
+        "read_blocks",
         "read_cached",
         "size_bytes",
         "truncate",
@@ -38,6 +39,7 @@ class _FaultyFile:
         self.descriptor = file.descriptor
         self.read = file.read  # rules are about writes and syncs only
         self.read_ahead = file.read_ahead
+        self.read_blocks = file.read_blocks
         self.read_cached = file.read_cached
         self.size_bytes = file.size_bytes
         self.truncate = file.truncate

@@ -29,7 +29,7 @@ except ImportError:  # Windows
     fcntl = None
 
 BLOCK_BYTES = 4096
-"""Alignment of writes that bypass the page cache (O_DIRECT); no disk has larger sectors."""
+"""Alignment of reads and writes that bypass the page cache (O_DIRECT); no disk has larger sectors."""
 PARTS_MAX = 1024
 """Limit of the parts in one write: IOV_MAX of Linux."""
 # EAGAIN: not in the page cache. The others: the file system does not support RWF_NOWAIT.
@@ -61,6 +61,9 @@ class File(ReadableFile, Protocol):
 
         The memory and the position are aligned to `BLOCK_BYTES`, and the size is a multiple of it.
         """
+
+    def read_blocks(self, blocks: memoryview, position: int) -> int | None:
+        """Read past the page cache into `blocks`, aligned as in `write_blocks`; return the number of bytes, or None."""
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         """Like `read`, without waiting for the disk; None if that is not possible, or the file has fewer bytes."""
@@ -166,14 +169,22 @@ class _SystemFile:
         return os.pwritev(self._descriptor, parts, position)
 
     def write_blocks(self, blocks: memoryview, position: int) -> int | None:
+        return self._past_cache(getattr(os, "pwritev", None), blocks, position)
+
+    def read_blocks(self, blocks: memoryview, position: int) -> int | None:
+        return self._past_cache(getattr(os, "preadv", None), blocks, position)
+
+    def _past_cache(
+        self, call: Callable[[int, Sequence[memoryview], int], int] | None, blocks: memoryview, position: int
+    ) -> int | None:
         direct = getattr(os, "O_DIRECT", None)
-        if fcntl is None or direct is None or not hasattr(os, "pwritev"):
+        if fcntl is None or direct is None or call is None:
             return None  # macOS and Windows have no O_DIRECT
-        # O_DIRECT is set for this write only, because the other writes of the file are not aligned.
+        # O_DIRECT is set for this call only, because the other calls for the file are not aligned.
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | direct)
-            return os.pwritev(self._descriptor, [blocks], position)
+            return call(self._descriptor, [blocks], position)
         except OSError as error:
             if error.errno in _NO_DIRECT_IO:
                 return None

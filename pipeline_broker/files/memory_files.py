@@ -40,6 +40,9 @@ class _MemoryFile:
     def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - memory has no page cache
         return None
 
+    def read_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - memory has no page cache
+        return None
+
     def read(self, size_bytes: int, position: int) -> Buffer:
         return self.data[position : position + size_bytes]  # a copy: a bytearray with an open view cannot grow
 

@@ -22,8 +22,9 @@ class Window:
         data: the bytes read last; kept until others are needed.
     """
 
-    def __init__(self, source: ReadableFile) -> None:
+    def __init__(self, source: ReadableFile, window_bytes: int = WINDOW_BYTES) -> None:
         self.source = source
+        self._window_bytes = window_bytes
         self.size_bytes = source.size_bytes()
         self.start = 0
         self.data: Buffer = b""
@@ -31,24 +32,21 @@ class Window:
     def ensure(self, position: int, size_bytes: int) -> int:
         """Load a range, shorter at the end of the file, into `data`; return the index of its first byte in `data`.
 
-        A caller may ask for more than `WINDOW_BYTES` if it has verified that length (see `is_long`).
+        A caller may ask for more than the window if it has verified that length (see `is_long`).
         """
         if not self.start <= position <= position + size_bytes <= self.start + len(self.data):
             self.data = b""  # frees the old window first, so that memory never holds two
             self.start = position
-            self.data = self.source.read(max(WINDOW_BYTES, size_bytes), position)
+            self.data = self.source.read(max(self._window_bytes, size_bytes), position)
         return position - self.start
 
     def is_long(self, size_bytes: int) -> bool:
-        """Return whether a length exceeds `WINDOW_BYTES`.
-
-        Such data should be verified in `pieces` before `ensure` loads it.
-        """
-        return size_bytes > WINDOW_BYTES
+        """Return whether data exceeds the window, so that `pieces` should verify it before `ensure` loads it."""
+        return size_bytes > self._window_bytes
 
     def pieces(self, position: int, end: int) -> Iterator[Buffer]:
         """Yield the bytes between two positions in pieces; fewer if the file ends first."""
-        while position < end and (piece := self.source.read(min(WINDOW_BYTES, end - position), position)):
+        while position < end and (piece := self.source.read(min(self._window_bytes, end - position), position)):
             yield piece
             position += len(piece)
 

@@ -70,6 +70,7 @@ class _CountedFile:
         "descriptor",
         "read",
         "read_ahead",
+        "read_blocks",
         "read_cached",
         "size_bytes",
     )
@@ -78,7 +79,7 @@ class _CountedFile:
         self._file, self._path, self._counter = file, path, counter
         self.read, self.read_cached = file.read, file.read_cached
         self.read_ahead, self.size_bytes, self.data_from = file.read_ahead, file.size_bytes, file.data_from
-        self.descriptor = file.descriptor
+        self.descriptor, self.read_blocks = file.descriptor, file.read_blocks
 
     def write(self, parts, position):
         def half():

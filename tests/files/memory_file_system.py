@@ -76,6 +76,14 @@ class _MemoryFile:
         self._owner.before("write blocks", self._path)
         return self.write([blocks], position) if self._owner.is_direct_possible else None
 
+    def read_blocks(self, blocks: memoryview, position: int) -> int | None:
+        assert len(blocks) % BLOCK_BYTES == position % BLOCK_BYTES == 0
+        if not self._owner.is_direct_possible:
+            return None
+        data = self.read(len(blocks), position)
+        blocks[: len(data)] = data
+        return len(data)
+
     def read(self, size_bytes: int, position: int) -> Buffer:
         self._owner.before("read", self._path)
         return bytes(self._content.seen[position : position + size_bytes])

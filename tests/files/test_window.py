@@ -40,17 +40,13 @@ class Counting:
     window_bytes=st.integers(1, 40),
 )
 def test_a_pattern_is_found_wherever_a_piece_ends(content, position, window_bytes):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW_BYTES", window_bytes)
-        found = Window(file_of(content, MemoryFiles(), PATH)).find(b"PBMF", position)
+    found = Window(file_of(content, MemoryFiles(), PATH), window_bytes).find(b"PBMF", position)
     assert found == content.find(b"PBMF", position)
 
 
 @given(st.binary(max_size=50), st.integers(1, 20), st.integers(0, 50), st.integers(0, 60))
 def test_pieces_are_the_bytes_between_two_positions(content, window_bytes, start, end):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW_BYTES", window_bytes)
-        pieces = list(Window(file_of(content, MemoryFiles(), PATH)).pieces(start, end))
+    pieces = list(Window(file_of(content, MemoryFiles(), PATH), window_bytes).pieces(start, end))
     assert b"".join(bytes(piece) for piece in pieces) == content[start:end]
     assert all(len(piece) <= window_bytes for piece in pieces)
 

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX = 3, 64 << 20
 """Limits of one round. Small segments are archived together, because each round waits for the store several times."""
 BUFFERED_BYTES_MAX = 8 << 20  # batches held in memory, so that many small ones share a write
+WRITTEN_BYTES_MIN = 256 << 10  # a larger batch is written at once rather than copied
 COPIED_BYTES_MAX = 64 << 10  # smaller batches are copied, because a view of one would keep its whole read buffer alive
 FILES_SYNCED_AT_ONCE = 64  # between two calls of `check`; takes a fraction of a second
 
@@ -216,11 +217,15 @@ class _PartitionWriter:
         ):
             active = self._roll(base_offset)
         active.add(base_offset, last_offset, size_bytes, max_timestamp)
-        # The next batch may overwrite the read buffer, so only a large read-only batch is kept without a copy.
-        self._parts.append(batch if batch.readonly and size_bytes > COPIED_BYTES_MAX else bytes(batch))
+        # The next batch may overwrite the read buffer, so a large batch is kept without a copy only if it is read-only,
+        # or written at once.
+        is_kept = size_bytes > (COPIED_BYTES_MAX if batch.readonly else WRITTEN_BYTES_MIN)
+        self._parts.append(batch if is_kept else bytes(batch))
         self._buffered_bytes += size_bytes
         if aborted is not None:
             self._aborted.add(aborted)
+        if is_kept and not batch.readonly:
+            self.flush()
 
     def _knows_aborted(self) -> bool:
         try:

@@ -15,6 +15,7 @@ import attrs
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import is_passing
 from pipeline_broker.files.file_system import File, FileSystem, SystemFileSystem, write_all
+from pipeline_broker.files.large_reads import LargeReader
 from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN, LargeWriter
 from pipeline_broker.log.errors import JournalFailed, RecycledError
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
@@ -114,6 +115,7 @@ class Journal:
         self._sealed_max: int | None = None
         self._write_lock = threading.Lock()
         self._writer = LargeWriter()
+        self._archiver_reader = LargeReader()
         self.room = WriterRoom(self._write_lock)
         self._prepare_lock = threading.Lock()
         self._readable = JournalFiles(files, directory)
@@ -476,7 +478,7 @@ class Journal:
         self._ports.archiver_detached()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
-        return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
+        return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn, self._archiver_reader)
 
     def recycle(self, number: int) -> None:
         # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.

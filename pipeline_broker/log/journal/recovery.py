@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline_broker.files.file_system import FileSystem, write_all
+from pipeline_broker.files.large_reads import LARGE_WINDOW_BYTES, LargeReader
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.journal.frame import (
@@ -163,8 +164,9 @@ class Recovery:
                 )
         return numbers
 
-    def _window(self, number: int) -> SegmentWindow:
-        return SegmentWindow(open_segment_file(self._files, self._directory, number))
+    def _window(self, number: int, reader: LargeReader | None = None) -> SegmentWindow:
+        file = open_segment_file(self._files, self._directory, number)
+        return SegmentWindow(file) if reader is None else SegmentWindow(reader.source(file), LARGE_WINDOW_BYTES)
 
     def _begin(self, window: SegmentWindow, number: int) -> None:
         """Start at the first LSN of the oldest segment; raises JournalCorrupt if it is above the archive's end."""
@@ -253,8 +255,8 @@ class Recovery:
     def _malformed(self, number: int, position: int, error: ValueError) -> JournalCorrupt:
         return JournalCorrupt(f"{segment_path(self._directory, number)} is damaged at byte {position}: {error}")
 
-    def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
-        window = self._window(number)
+    def sealed_batches(self, number: int, end_lsn: int, reader: LargeReader | None = None) -> Iterator[StoredEntry]:
+        window = self._window(number, reader)
         self._identity(window, number)
         first = window.frame_at(HEADER_SPACE)
         if first is not None:  # a complete segment has at least one frame
@@ -352,11 +354,12 @@ class Recovery:
 
 
 def sealed_entries(
-    files: FileSystem, directory: Path, number: int, end_lsn: int, from_lsn: int = 0
+    files: FileSystem, directory: Path, number: int, end_lsn: int, from_lsn: int = 0, reader: LargeReader | None = None
 ) -> Iterator[StoredEntry]:
     """Yield the entries of a complete segment. Blocks. A batch is valid until the next one is requested.
 
     Args:
+        reader: reads large windows; None to read through the page cache.
         end_lsn: the LSN after the segment's last entry.
         from_lsn: entries below it are skipped. A segment may begin with archived entries: after a power cut, the
             journal can continue in an archived segment whose successor was lost.
@@ -366,4 +369,4 @@ def sealed_entries(
         OSError: the disk cannot be read.
     """
     reading = Recovery(files, directory, must_sync=lambda: False, archived_lsn=from_lsn)
-    yield from reading.sealed_batches(number, end_lsn)
+    yield from reading.sealed_batches(number, end_lsn, reader)

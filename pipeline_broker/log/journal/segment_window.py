@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline_broker.files.file_system import ReadableFile
-from pipeline_broker.files.window import Window
+from pipeline_broker.files.window import WINDOW_BYTES, Window
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.frame import (
     CHECKED_FROM,
@@ -34,8 +34,8 @@ class SegmentWindow(Window):
         identity: identity of the segment; None if its header is invalid.
     """
 
-    def __init__(self, source: ReadableFile) -> None:
-        super().__init__(source)
+    def __init__(self, source: ReadableFile, window_bytes: int = WINDOW_BYTES) -> None:
+        super().__init__(source, window_bytes)
         self.ensure(0, HEADER_SPACE)
         self.identity = decode_header(memoryview(self.data)[:HEADER_SPACE])
 
