@@ -111,6 +111,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
 
 
 NEVER = VERSION_MAX + 1
@@ -229,11 +230,18 @@ API_KEYS = {
         Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", range(2), 0, "share"),
         Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", range(1), 0, "share"),
         Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", range(2), 0, "share"),
-        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(1), 0),
-        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(1), 0),
+        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(2), 0, "groups"),
+        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(2), 0, "groups"),
         Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", range(2), 0, "share"),
         Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", range(1), 0, "share"),
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0, "share"),
+        Api(
+            ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+            "StreamsGroupTopologyDescriptionUpdate",
+            range(1),
+            0,
+            "groups",
+        ),
     )
 }
 """APIs by their keys."""
