@@ -26,6 +26,7 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):
@@ -49,7 +50,7 @@ class Group(Protocol):
 
     @property
     def protocol_type_name(self) -> str:
-        """`consumer`, `share`, or the protocol type that classic members agreed on; empty if none."""
+        """`consumer`, `share`, `streams`, or the protocol type that classic members agreed on; empty if none."""
 
     @property
     def is_empty(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipeline_broker.state.groups.consumer.member import Partitions
-from pipeline_broker.state.groups.consumer.topic_view import TopicView
+from pipeline_broker.state.groups.topic_view import TopicView
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
 from pipeline_broker.wire.messages.groups.consumer_protocol import (

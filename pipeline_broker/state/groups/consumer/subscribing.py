@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, compiled
-from pipeline_broker.state.groups.consumer.messages import GroupError
+from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.state.groups.consumer.member import MemberState
+from pipeline_broker.state.groups.modern.member import MemberState
 from tests.state.groups.consumer.consumer_driver import JOIN, ConsumerDriver, numbers
 
 

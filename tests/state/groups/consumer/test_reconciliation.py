@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.state.groups.consumer.member import CurrentAssignment, MemberState
+from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
 from pipeline_broker.state.groups.consumer.reconciliation import Reconciliation
 
 A, B = b"a", b"b"
