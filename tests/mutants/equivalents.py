@@ -430,7 +430,7 @@ EQUIVALENT: dict[str, str] = {
     "and member_id in group.members": "a session ends with its member",
     f"{STATE}/groups/modern/membership.py _check_epoch: epoch < current.member_epoch -> epoch <= "
     "current.member_epoch": ("the epoch that the member has was accepted before"),
-    f"{STATE}/groups/consumer/group.py ConsumerGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
+    f"{STATE}/groups/modern/group.py ModernGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
     "current.member_epoch": "the epoch that the member has is accepted anyhow",
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,

@@ -16,14 +16,12 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import PartitionCommit
 from pipeline_broker.state.groups.consumer.member import Member, MemberMetadata
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, sizes_of
 from pipeline_broker.state.groups.modern.group import ModernGroup
-from pipeline_broker.state.groups.modern.member import CurrentAssignment
 from pipeline_broker.state.groups.modern.updates import MemberSubjects
 
 __all__ = ["ConsumerGroup"]
@@ -137,52 +135,18 @@ class ConsumerGroup(ModernGroup):
         # A static member may switch from the classic protocol.
         return holder.metadata.classic is not None or super().is_replaceable(holder)
 
-    def has_rebalance_timeout(self, member: Member) -> bool:
-        return member.metadata.classic is None
+    def is_classic(self, member: Member) -> bool:
+        return member.metadata.classic is not None
 
     # The interface `Group`, see `state/groups/group.py`
 
-    def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Return NONE if a commit is acceptable: from a member in its current epoch, or from any client if Empty.
-
-        A member in an older epoch may commit partitions that it has owned without a break since that epoch (KIP-1251).
-        A single other partition makes the whole commit fail.
-        """
-        epoch = request.generation_id
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        is_classic = member.metadata.classic is not None
-        if not is_classic and not request.missing_group_named and request.producer_id is None:
-            # OffsetCommit before version 9 has no member epoch.
-            return ErrorCode.UNSUPPORTED_VERSION
-        current = member.current
-        is_behind = 0 <= epoch < current.member_epoch
-        if epoch == current.member_epoch or (
-            is_behind and all(_is_owned_since(current, each, epoch) for each in request.partitions)
-        ):
-            return ErrorCode.NONE
-        return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
-
-    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        if member_id is None and member_epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if member_epoch == member.current.member_epoch:
-            return ErrorCode.NONE
-        return ErrorCode.STALE_MEMBER_EPOCH if member.metadata.classic is None else ErrorCode.ILLEGAL_GENERATION
+    def key_of(self, partition: PartitionCommit) -> bytes:
+        return partition.topic_id
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self._names or any(
             topic in resolved.topics for regex, resolved in self.regexes.items() if regex in self._regex_members
         )
-
-    def delete_offsets_error(self) -> ErrorCode:
-        return ErrorCode.NONE
 
     _APPLY: ClassVar[Mapping[Any, Callable[[Any, str, Any], None]]] = {
         Subject.GROUP_EPOCH: _apply_epoch,
@@ -199,11 +163,3 @@ def _add(counter: Counter[str], name: str, change: int) -> None:
     counter[name] += change
     if not counter[name]:  # clients choose the names: a name without members would leak
         del counter[name]
-
-
-def _is_owned_since(current: CurrentAssignment, partition: PartitionCommit, epoch: int) -> bool:
-    for owned in (current.assigned, current.revoking):
-        assigned_epoch = owned.get(partition.topic_id, {}).get(partition.partition)
-        if assigned_epoch is not None:
-            return assigned_epoch <= epoch
-    return False

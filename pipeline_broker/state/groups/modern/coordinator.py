@@ -198,7 +198,7 @@ class ModernGroups(Generic[AnyGroup, AnyStep]):
             step = self._step(group, now_ms)
             for member in group.members.values():
                 step.start_session(member)
-                if member.current.must_revoke and group.has_rebalance_timeout(member):
+                if member.current.must_revoke and not group.is_classic(member):
                     step.start(TimerKind.REBALANCE, member.member_id, member.metadata.rebalance_timeout_ms)
         return Outcome()
 

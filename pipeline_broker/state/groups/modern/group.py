@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, OffsetAge
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH, REMOVED, Assigned, CurrentAssignment
@@ -125,9 +127,10 @@ class ModernGroup:
         epoch: int = holder.current.member_epoch
         return epoch == LEAVING_STATIC_EPOCH
 
-    def has_rebalance_timeout(self, member: Any) -> bool:
+    def is_classic(self, member: Any) -> bool:
+        """Return whether a member uses the classic protocol."""
         del member
-        return True
+        return False
 
     def target_of(self, member_id: str) -> Assigned:
         return self.target.get(member_id, {})
@@ -156,6 +159,55 @@ class ModernGroup:
     @property
     def is_deletable_unasked(self) -> bool:
         return not self.members
+
+    def commit_error(self, request: CommitRequest) -> ErrorCode:
+        """Return NONE if a commit is acceptable: from a member in its current epoch, or from any client if Empty.
+
+        A member in an older epoch may commit partitions that it has owned without a break since that epoch (KIP-1251).
+        A single other partition makes the whole commit fail.
+        """
+        epoch = request.generation_id
+        if epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        is_classic = self.is_classic(member)
+        if not is_classic and not request.missing_group_named and request.producer_id is None:
+            # OffsetCommit before version 9 has no member epoch.
+            return ErrorCode.UNSUPPORTED_VERSION
+        current = member.current
+        is_behind = 0 <= epoch < current.member_epoch
+        if epoch == current.member_epoch or (
+            is_behind and all(self._is_owned_since(current, each, epoch) for each in request.partitions)
+        ):
+            return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+    def _is_owned_since(self, current: CurrentAssignment, partition: PartitionCommit, epoch: int) -> bool:
+        key = self.key_of(partition)
+        for owned in (current.assigned, current.revoking):
+            assigned_epoch: int | None = owned.get(key, {}).get(partition.partition)
+            if assigned_epoch is not None:
+                return assigned_epoch <= epoch
+        return False
+
+    def key_of(self, partition: PartitionCommit) -> Any:
+        """Return the key in assignments of what a partition belongs to; None if nothing has it."""
+        raise NotImplementedError
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member_epoch == member.current.member_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION if self.is_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
+
+    def delete_offsets_error(self) -> ErrorCode:
+        return ErrorCode.NONE
 
     def offset_age(self) -> OffsetAge | None:
         return lambda committed: committed.commit_timestamp_ms
