@@ -116,6 +116,7 @@ def test_no_broker_can_be_unregistered(desk):
 
 def test_no_controller_can_be_unregistered(desk):
     assert desk.ask(UnregisterControllerRequest(5), 0).error_code == 136
+    assert desk.ask(UnregisterControllerRequest(1), 0).error_code == 42
 
 
 @pytest.mark.parametrize(
