@@ -235,6 +235,7 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.LIST_PARTITION_REASSIGNMENTS, place=Place.CONTROLLER),
         Served(ApiKey.DESCRIBE_QUORUM, elements_max=DECIDED_AT_ONCE_MAX, place=Place.CONTROLLER),
         Served(ApiKey.UNREGISTER_BROKER, place=Place.CONTROLLER),
+        Served(ApiKey.UNREGISTER_CONTROLLER, place=Place.CONTROLLER),
         Served(ApiKey.ADD_RAFT_VOTER, place=Place.CONTROLLER),
         Served(ApiKey.REMOVE_RAFT_VOTER, place=Place.CONTROLLER),
     )

@@ -207,7 +207,8 @@ def _given_command() -> str:
     "--with-kafka",
     is_flag=True,
     help="Also drive Apache Kafka twice: kafka-synced flushes every message, kafka has its defaults. Needs Java "
-    "17 and, the first time, Maven, which stores jars under ~/.cache/pipeline-broker.",
+    "17 and, the first time, Maven, which stores jars under ~/.cache/pipeline-broker. The variable KAFKA_VERSION "
+    "chooses its release.",
 )
 @click.option("--against", type=Address(), help="Also drive the broker at this HOST:PORT, as other; it is not stopped.")
 @click.option(

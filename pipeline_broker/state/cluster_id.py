@@ -42,8 +42,9 @@ class ClusterId(ReplayedWrites):
     def __init__(self) -> None:
         self.value: str | None = None
 
-    def create(self, cluster_id: str) -> Write:
-        return Write("", (StateRecord(_KEY, record_value(json.dumps({"id": cluster_id}))),))
+    def create(self, cluster_id: str, others: tuple[StateRecord, ...] = ()) -> Write:
+        """Return the write that creates the cluster, with its other first records."""
+        return Write("", (StateRecord(_KEY, record_value(json.dumps({"id": cluster_id}))), *others))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         if record_type(key) == RecordType.CLUSTER:

@@ -53,6 +53,8 @@ class Feature:
         name: Kafka's name.
         min_level, max_level: levels that this broker supports.
         level: finalized level of a new cluster; 0 means not finalized.
+        unrecorded: level of a cluster without a record of the feature, which an earlier release has created; None means
+            `level`.
         needs: the API that the feature requires; None if it requires none.
     """
 
@@ -61,6 +63,7 @@ class Feature:
     max_level: int
     level: int
     needs: ApiKey | None = None
+    unrecorded: int | None = None
 
 
 FEATURES: Mapping[str, Feature] = {
@@ -69,13 +72,13 @@ FEATURES: Mapping[str, Feature] = {
         Feature("eligible.leader.replicas.version", 0, 1, 1),
         Feature("group.version", 0, 1, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
         Feature(KRAFT_VERSION, 0, 1, 1),
-        Feature(METADATA_VERSION, 7, 30, 30),
+        Feature(METADATA_VERSION, 7, 33, 33, unrecorded=30),
         Feature("share.version", 0, 1, 1, ApiKey.SHARE_GROUP_HEARTBEAT),
         Feature("streams.version", 0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
         Feature("transaction.version", 0, 2, 2, ApiKey.END_TXN),
     )
 }
-"""The features of Apache Kafka 4.3.1, with the levels of a new cluster."""
+"""The features of Apache Kafka 4.4, with the levels of a new cluster."""
 
 
 class UpgradeType:
@@ -122,7 +125,13 @@ class Features(ReplayedWrites):
         self._pending_epoch = 0
 
     def level(self, name: str) -> int:
-        return self._levels.get(name, FEATURES[name].level)
+        feature = FEATURES[name]
+        return self._levels.get(name, feature.level if feature.unrecorded is None else feature.unrecorded)
+
+    @staticmethod
+    def of_new_cluster() -> tuple[StateRecord, ...]:
+        """Return the records that a new cluster begins with."""
+        return tuple(_record(it.name, it.level, 0) for it in FEATURES.values() if it.unrecorded is not None)
 
     @staticmethod
     def supported(served: Container[int]) -> list[Feature]:

@@ -1,4 +1,4 @@
-"""Features; errors and finalized levels were observed on Apache Kafka 4.3.1."""
+"""Features; errors and finalized levels were observed on Apache Kafka 4.4."""
 
 import pytest
 
@@ -34,16 +34,33 @@ def test_the_last_of_several_pending_levels_wins():
     assert name not in features._pending, "durable levels are not pending"
 
 
+def of_new_cluster():
+    features = Features()
+    for record in Features.of_new_cluster():
+        features.replay(record.key, record.value)
+    return features
+
+
 def test_a_new_cluster_has_kafkas_levels():
-    assert finalized(Features()) == {
+    assert finalized(of_new_cluster()) == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "kraft.version": 1,
-        "metadata.version": 30,
+        "metadata.version": 33,
         "share.version": 1,
         "streams.version": 1,
         "transaction.version": 2,
     }
+    assert of_new_cluster().epoch == 0, "nothing has changed"
+
+
+def test_a_cluster_of_an_earlier_release_keeps_its_levels_until_they_are_raised():
+    """It has no records of its features."""
+    features = Features()
+    new = finalized(of_new_cluster())
+    assert finalized(features) == new | {"metadata.version": 30}
+    features.durable(update(features, ("metadata.version", new["metadata.version"])))
+    assert finalized(features) == new
 
 
 @pytest.mark.parametrize("feature", [each for each in FEATURES.values() if each.needs is not None], ids=str)
@@ -89,7 +106,7 @@ def test_equal_levels_and_validation_change_nothing():
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        (("metadata.version", 99), "Local controller 1 only supports versions 7-30"),
+        (("metadata.version", 99), "Local controller 1 only supports versions 7-33"),
         (("no.such.feature", 1), "Local controller 1 does not support this feature."),
         (("transaction.version", -1), "A feature version cannot be less than 0."),
         (("transaction.version", 2, 0), "The controller does not support the given upgrade type."),

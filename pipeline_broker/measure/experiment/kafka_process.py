@@ -18,7 +18,9 @@ import attrs
 
 from pipeline_broker.measure.experiment.broker_process import DRAIN_S_MAX, ExperimentError, last_line
 
-VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
+VERSION = os.environ.get("KAFKA_VERSION") or DEFAULT_VERSION
+"""The version of Apache Kafka: `KAFKA_VERSION` chooses another one than that which this broker follows."""
 SLF4J_VERSION = "2.25.4"
 READY_S_MAX = 90.0
 FETCH_S_MAX = 1_200.0

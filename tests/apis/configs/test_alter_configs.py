@@ -1,4 +1,4 @@
-"""AlterConfigs, and settings of groups and subscriptions; codes and messages are those of Apache Kafka 4.3.1."""
+"""AlterConfigs, and settings of groups and subscriptions; codes and messages are those of Apache Kafka."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SASL authentication in Kafka's frames; every answer, and every close without one, is that of Apache Kafka 4.3.1."""
+"""SASL authentication in Kafka's frames; every answer, and every close without one, is that of Apache Kafka."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, rule by rule, compared with Apache Kafka 4.3.1 (see tests/differential)."""
+"""ConsumerGroupHeartbeat, rule by rule, compared with Apache Kafka (see tests/differential)."""
 
 from __future__ import annotations
 
