@@ -93,6 +93,7 @@ GROUPS = (needed.groups, needed.group_shards)
 CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)
 CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups)
 SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions)
+STREAMS_GROUPS = (*CLASSIC_GROUPS, needed.streams_groups)
 TRANSACTIONS = (needed.transactions,)
 QUOTAS = (needed.client_quotas, needed.quota_kinds)
 SETTINGS = (needed.stored_settings,)
@@ -189,6 +190,9 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
         Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=CONSUMER_GROUPS),
         Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=STREAMS_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_DESCRIBE, needs=STREAMS_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, elements_max=DECIDED_AT_ONCE_MAX),
         Served(ApiKey.CREATE_TOPICS, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.CREATE_PARTITIONS, writes=True, place=Place.CONTROLLER),

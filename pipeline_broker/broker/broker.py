@@ -616,6 +616,18 @@ class Broker:
         path = self.config.pipeline_telemetry_file
         return ClientMetricsFile(None if path is None else Path(path), self.config.telemetry_max_bytes)
 
+    @functools.cached_property
+    def streams_topics(self) -> StreamsTopics:
+        from pipeline_broker.broker.streams_topics import StreamsTopics  # noqa: PLC0415 - on first use
+
+        return StreamsTopics(self._ask_controller)
+
+    def _ask_controller(self, request: Any, response_type: type[Any], done: Callable[[Any], None]) -> None:
+        if self.controller is None:
+            self.ports.ask_self(request, response_type, done)
+        else:
+            self.controller.ask(self.controller.controller_id, request, response_type, done)
+
     # Commits and time
 
     def entries_durable(self, entries: list[JournalEntry]) -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from pipeline_broker.state.groups.consumer.coordinator import ConsumerGroups
     from pipeline_broker.state.groups.share.coordinator import ShareGroups
+    from pipeline_broker.state.groups.streams.coordinator import StreamsGroups
 
 __all__ = ["GroupCoordinator"]
 
@@ -115,6 +116,16 @@ class GroupCoordinator:
         return consumer
 
     @functools.cached_property
+    def streams(self) -> StreamsGroups:
+        from pipeline_broker.state.groups.streams.coordinator import (  # noqa: PLC0415 - load a kind on first use
+            StreamsGroups,
+        )
+
+        streams = StreamsGroups(self.config, self.registry, self.classic, self._topics, self._configs_of)
+        self._kinds.append(streams)
+        return streams
+
+    @functools.cached_property
     def share(self) -> ShareGroups:
         from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - load on first use
 
@@ -131,6 +142,8 @@ class GroupCoordinator:
     def _kind(self, group_type: GroupType) -> GroupKind:
         if group_type is GroupType.SHARE:
             return self.share
+        if group_type is GroupType.STREAMS:
+            return self.streams
         return self.classic if group_type is GroupType.CLASSIC else self.consumer
 
     def _type_of(self, group_id: str) -> GroupType | None:
