@@ -12,7 +12,7 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
@@ -53,6 +53,7 @@ from stages.request import Final, Pending
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
     from pipeline_broker.broker.registered_schemas import RegisteredSchemas
+    from pipeline_broker.broker.streams_topics import StreamsTopics
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults

@@ -9,10 +9,10 @@ from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, bui
 from pipeline_broker.state.epochs import EPOCH_MAX
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
-from pipeline_broker.state.groups.modern.layouts import record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
-from pipeline_broker.state.groups.modern.updates import Update
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.modern.layouts import record_of
+from pipeline_broker.state.groups.modern.updates import Update
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.groups.share.records import group_record
 from pipeline_broker.state.groups.share.share_group import ShareGroup

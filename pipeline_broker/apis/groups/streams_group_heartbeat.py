@@ -174,7 +174,8 @@ def _task_ids(tasks: PartitionsBySubtopology) -> list[StreamsGroupHeartbeatRespo
 
 def _endpoint(own: OwnEndpoint) -> StreamsGroupHeartbeatResponse.EndpointToPartitions:
     active, standby = (
-        [Response.TopicPartition(topic, list(numbers)) for topic, numbers in partitions] for partitions in own.partitions
+        [Response.TopicPartition(topic, list(numbers)) for topic, numbers in partitions]
+        for partitions in own.partitions
     )
     return Response.EndpointToPartitions(Response.Endpoint(*own.endpoint), active, standby)
 
@@ -200,7 +201,5 @@ def _statuses(call: Call, result: HeartbeatResult) -> list[TopologyProblem]:
     return [each._replace(detail=f"{each.detail}; {more}") if each.status is missing else each for each in statuses]
 
 
-def error_response(
-    request: StreamsGroupHeartbeatRequest, call: Call, code: ErrorCode
-) -> StreamsGroupHeartbeatResponse:
+def error_response(request: StreamsGroupHeartbeatRequest, call: Call, code: ErrorCode) -> StreamsGroupHeartbeatResponse:
     return Response(error_code=code)

@@ -155,20 +155,22 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
         """Answer a JoinGroup request, or park it under `token`.
 
-        A join turns an empty consumer group into a classic group. A consumer group with members accepts it as a member
+        A join turns an empty consumer or streams group into a classic group. A consumer group with members accepts it as a member
         of the classic protocol.
         """
         group = self.registry.get(request.group_id)
         if group is None or group.group_type is GroupType.CLASSIC:
             return self.classic.join(request, token, now_ms)
-        if group.group_type is not GroupType.CONSUMER:
+        is_streams = group.group_type is GroupType.STREAMS and group.is_empty
+        if group.group_type is not GroupType.CONSUMER and not is_streams:
             return self.classic.refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
         error = self.classic.join_error(request, None if group.is_empty else group)
         if error is not ErrorCode.NONE:
             return self.classic.refuse_join(request, error, token, now_ms)
         if not group.is_empty:
             return self.consumer.join(request, token, now_ms)
-        outcome = Outcome(writes=[self.consumer.tombstones(group, now_ms)])
+        kind = self.streams if is_streams else self.consumer
+        outcome = Outcome(writes=[kind.tombstones(group, now_ms)])
         outcome.extend(self.classic.join(request, token, now_ms))
         return outcome
 

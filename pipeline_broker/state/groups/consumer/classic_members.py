@@ -21,14 +21,14 @@ from pipeline_broker.state.groups.classic.messages import (
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
 from pipeline_broker.state.groups.consumer.heartbeats import update_member
-from pipeline_broker.state.groups.modern.removal import replace_member
-from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata
+from pipeline_broker.state.groups.consumer.step import Step
+from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.modern.member import MemberState
 from pipeline_broker.state.groups.modern.membership import assigned_of, check_full, check_memory
-from pipeline_broker.state.groups.consumer.step import Step
-from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.state.groups.modern.removal import replace_member
+from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
 from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer import assigning
-from pipeline_broker.state.groups.modern.removal import replace_member
 from pipeline_broker.state.groups.consumer.member import Member, MemberMetadata
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
 from pipeline_broker.state.groups.consumer.step import Step
@@ -23,6 +22,7 @@ from pipeline_broker.state.groups.modern.membership import (
     find_member,
     invalid,
 )
+from pipeline_broker.state.groups.modern.removal import replace_member
 from pipeline_broker.state.groups.modern.step import TimerKind
 
 __all__ = ["check_request", "heartbeat", "update_member"]

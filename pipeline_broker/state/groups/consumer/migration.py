@@ -25,13 +25,13 @@ from pipeline_broker.state.groups.consumer.member import (
     MemberMetadata,
     Partitions,
 )
+from pipeline_broker.state.groups.consumer.step import Step
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
 from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.modern.member import CurrentAssignment
 from pipeline_broker.state.groups.modern.membership import assigned_of
-from pipeline_broker.state.groups.consumer.step import Step
-from pipeline_broker.state.groups.topic_view import TopicView, metadata_hash
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
 from pipeline_broker.state.groups.modern.updates import TargetEpoch
+from pipeline_broker.state.groups.topic_view import TopicView, metadata_hash
 from pipeline_broker.wire.consumer_protocol import (
     MalformedError,
     read_assignment,

@@ -165,7 +165,9 @@ LAYOUTS: Layouts = {
         lambda _: True,
     ),
     Subject.MEMBER: Layout(ConsumerGroupMemberMetadataKey, "member_id", MemberValue, _write_member, _read_member),
-    Subject.TARGET_EPOCH: target_epoch_layout(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    Subject.TARGET_EPOCH: target_epoch_layout(
+        ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue
+    ),
     Subject.TARGET: Layout(
         ConsumerGroupTargetAssignmentMemberKey, "member_id", TargetValue, _write_target, _read_target
     ),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, compiled
-from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.group_error import GroupError
 
 __all__ = ["change_regex", "check_regex", "refresh_regexes"]
 

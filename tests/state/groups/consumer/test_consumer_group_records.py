@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
-from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
-from pipeline_broker.state.groups.modern.layouts import read_update, record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.layouts import read_update, record_of
+from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
 from pipeline_broker.state.groups.modern.updates import TargetEpoch, Update
 from pipeline_broker.state.groups.offset_records import record_value
 from pipeline_broker.wire.codec import encode

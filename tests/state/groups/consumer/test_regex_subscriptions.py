@@ -8,8 +8,8 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
-from pipeline_broker.state.groups.modern.layouts import record_of
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.layouts import record_of
 from pipeline_broker.state.groups.modern.updates import Update
 from tests.state.group_driver import START_MS
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver

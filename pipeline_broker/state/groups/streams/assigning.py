@@ -1,0 +1,192 @@
+"""Epochs and assignments of a streams group, and the reconciliation of one member.
+
+* Group epoch: increases when members, the topology, its topics or the settings of assignments change.
+* Assignment epoch: follows the group epoch, at most once per assignment interval.
+* Member epoch: follows the assignment epoch, after the member has revoked its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.groups.modern.layouts import UNKNOWN_EPOCH
+from pipeline_broker.state.groups.modern.reconciliation import Reconciliation
+from pipeline_broker.state.groups.modern.step import TimerKind
+from pipeline_broker.state.groups.modern.updates import TargetEpoch
+from pipeline_broker.state.groups.streams.assignors.by_name import assign
+from pipeline_broker.state.groups.streams.assignors.members import AssignedMember, AssignmentConfigs
+from pipeline_broker.state.groups.streams.group import TaskOffsets
+from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology, configure
+from pipeline_broker.state.groups.streams.member import Member
+from pipeline_broker.state.groups.streams.roles import (
+    AssignedTasks,
+    OwnedTasks,
+    Role,
+    TaskKey,
+    assigned_tasks,
+    tasks_of,
+)
+from pipeline_broker.state.groups.streams.step import Step
+from pipeline_broker.state.groups.streams.tasks import NO_TASKS
+from pipeline_broker.state.groups.streams.topology import Topology
+from pipeline_broker.state.groups.streams.updates import GroupEpoch, Subject
+from pipeline_broker.state.groups.topic_view import metadata_hash
+
+__all__ = [
+    "assignment_configs",
+    "assignor_name",
+    "bump_epoch",
+    "configured_topology",
+    "is_assignment_delayed",
+    "reconcile",
+    "refresh_epoch",
+    "update_target",
+]
+
+NO_TOPOLOGY_EPOCH = -1
+
+
+def configured_topology(step: Step, topology: Topology) -> ConfiguredTopology:
+    """Return the topology on the existing topics.
+
+    Raises:
+        TopologyError: no topics would make it valid.
+    """
+    group = step.group
+    if topology == group.topology and group.configured is not None and group.topics_version == step.topics_version:
+        return group.configured
+    return configure(topology, step.partitions_of)
+
+
+def assignment_configs(step: Step) -> dict[str, str]:
+    return {"num.standby.replicas": str(step.settings.num_standby_replicas)}
+
+
+def refresh_epoch(step: Step, configured: ConfiguredTopology, *, must_bump: bool) -> None:
+    """Bump the group epoch if members, the topology, its topics or settings have changed.
+
+    Args:
+        must_bump: the caller has changed a member.
+    """
+    group = step.group
+    assert group.topology is not None, "it has been checked"
+    group.configured, group.topics_version = configured, step.topics_version
+    configs = assignment_configs(step)
+    found = attrs.evolve(
+        group.input,
+        metadata_hash=metadata_hash(step.topics, group.topology.required_topics),
+        validated_topology_epoch=NO_TOPOLOGY_EPOCH if configured.problem is not None else configured.epoch,
+        assignment_configs=configs,
+    )
+    if must_bump or found != group.input:
+        # As in Kafka, a new group has epoch 1 before its first member. So the first join bumps the epoch twice.
+        _move(step, found, 1 if group.epoch else 2)
+
+
+def bump_epoch(step: Step) -> None:
+    """Bump the group epoch, because members were removed or a rebalance is forced."""
+    _move(step, step.group.input, 1)
+
+
+def _move(step: Step, found: GroupEpoch, epochs: int) -> None:
+    step.emit(Subject.GROUP_EPOCH, "", attrs.evolve(found, epoch=next_epoch(step.group.epoch, epochs)))
+
+
+def assignor_name(step: Step) -> str:
+    own = step.settings.assignor_name
+    return own if own in step.config.streams_assignors else step.config.streams_assignors[0]
+
+
+def is_assignment_delayed(step: Step) -> bool:
+    """Return whether a new target assignment waits for more members, or for the assignment interval."""
+    group = step.group
+    if step.is_running(TimerKind.INITIAL, ""):
+        return True
+    return bool(group.assignment_epoch) and step.now_ms < group.assigned_ms + step.settings.assignment_interval_ms
+
+
+def update_target(step: Step, configured: ConfiguredTopology) -> None:
+    """Compute the target assignment of the group epoch."""
+    group = step.group
+    if configured.problem is None:
+        configs = AssignmentConfigs(step.settings.num_standby_replicas, step.settings.rack_aware_assignment_tags)
+        members = {member.member_id: _to_assign(step, member) for member in group.members.values()}
+        target = assign(assignor_name(step), members, configured, configs)
+    else:
+        target = {}
+    for member_id in group.members:
+        tasks = assigned_tasks(target.get(member_id, NO_TASKS))
+        if group.target.get(member_id) != tasks:
+            step.emit(Subject.TARGET, member_id, tasks)
+    step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(group.epoch, step.now_ms))
+
+
+def _to_assign(step: Step, member: Member) -> AssignedMember:
+    metadata = member.metadata
+    offsets = step.group.task_offsets.get(member.member_id, TaskOffsets())
+    return AssignedMember(
+        process_id=metadata.process_id,
+        assigned=tasks_of(step.group.target_of(member.member_id)),
+        task_offsets=offsets.offsets,
+        task_end_offsets=offsets.end_offsets,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_tags=metadata.client_tags,
+    )
+
+
+def reconcile(
+    step: Step, member: Member, target_epoch: int, target: AssignedTasks, owned: AssignedTasks | None
+) -> Member:
+    """Move a member one step towards its target assignment, and return its new state.
+
+    Args:
+        owned: tasks that the member reports to own; None if the request does not say.
+    """
+    group = step.group
+    if member.current.is_reconciled_to(target_epoch):
+        return member
+    current = Reconciliation(
+        current=member.current,
+        target_epoch=target_epoch,
+        target=target,
+        owned=owned,
+        is_taken=_taken(step, member),
+    ).next()
+    current = attrs.evolve(
+        current, assigned=_active_epochs_only(current.assigned), revoking=_active_epochs_only(current.revoking)
+    )
+    if current != member.current:
+        step.emit_current(member.member_id, current)
+    return group.members[member.member_id]
+
+
+def _active_epochs_only(owned: OwnedTasks) -> OwnedTasks:
+    # Records have the epochs of active tasks only, and a replayed group must equal the one before.
+    return {
+        key: epochs if key.role is Role.ACTIVE else dict.fromkeys(epochs, UNKNOWN_EPOCH)
+        for key, epochs in owned.items()
+    }
+
+
+def _taken(step: Step, member: Member) -> Callable[[TaskKey, int], bool]:
+    """Return a function that returns whether a task is not free for a member.
+
+    An active task has one member. A process has a task in one role at most, because its members share the state.
+    """
+    group, process_id = step.group, member.metadata.process_id
+    members: Mapping[str, Member] = group.members
+
+    def is_taken(key: TaskKey, task: int) -> bool:
+        if key.role is Role.ACTIVE and group.owners(key, task):
+            return True
+        return any(
+            members[owner].metadata.process_id == process_id
+            for role in Role
+            for owner in group.owners(TaskKey(role, key.subtopology_id), task)
+        )
+
+    return is_taken
