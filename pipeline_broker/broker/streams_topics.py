@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from pipeline_broker.base.error_code import ErrorCode, error_text
+from pipeline_broker.base.error_code import ErrorCode, text_of
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StreamsTopics:
         code = ErrorCode(result.error_code)
         self._errors.pop(result.name, None)
         if code not in CREATED:
-            self._errors[result.name] = result.error_message or error_text(code) or code.name
+            self._errors[result.name] = result.error_message or text_of(code) or code.name
             while len(self._errors) > ERRORS_MAX:
                 del self._errors[next(iter(self._errors))]
 

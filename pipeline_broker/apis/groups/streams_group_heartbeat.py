@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
@@ -21,21 +21,25 @@ from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.messages.groups.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    StreamsGroupHeartbeatTopology,
 )
 from stages.request import Result, Send
 
-MISSING_TAGS_FROM = LONG_LAG_FROM = 1
+MISSING_TAGS_FROM = 1
+FAILURES_SHOWN_MAX = 3
 Response = StreamsGroupHeartbeatResponse
 
 
 def handle(call: Call, request: StreamsGroupHeartbeatRequest) -> Result | Stepwise[Result]:
-    is_long = request.topology is not None and _topics_sent(request.topology) > SUBSCRIBED_AT_ONCE_MAX
-    if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
+    sent = 0 if request.topology is None else _topics_sent(request.topology)
+    if sent > SUBSCRIBED_AT_ONCE_MAX or (
+        request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)
+    ):
         return in_own_turn(functools.partial(_heartbeat, call, request))
     return _heartbeat(call, request)
 
 
-def _topics_sent(topology: StreamsGroupHeartbeatRequest.Topology) -> int:
+def _topics_sent(topology: StreamsGroupHeartbeatTopology) -> int:
     return sum(
         len(part.source_topics)
         + len(part.repartition_sink_topics)
@@ -81,7 +85,8 @@ def _refused_topics(call: Call, topology: Topology) -> StreamsGroupHeartbeatResp
     if internal:
         return Response(
             error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY,
-            error_message=f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is prohibited.",
+            error_message=f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is"
+            " prohibited.",
         )
     invalid = [name for name in names if not _is_valid(name)]
     if invalid:
@@ -137,15 +142,8 @@ def _tasks(tasks: Iterable[StreamsGroupHeartbeatRequest.TaskIds] | None) -> Part
     return found
 
 
-def _offsets(
-    offsets: Iterable[StreamsGroupHeartbeatRequest.TaskOffset] | None,
-) -> Mapping[str, Mapping[int, int]] | None:
-    if offsets is None:
-        return None
-    found: dict[str, dict[int, int]] = {}
-    for each in offsets:
-        found.setdefault(each.subtopology_id, {})[each.partition] = each.offset
-    return found
+def _offsets(offsets: Iterable[StreamsGroupHeartbeatRequest.TaskOffset] | None) -> list[tuple[str, int, int]] | None:
+    return None if offsets is None else [(each.subtopology_id, each.partition, each.offset) for each in offsets]
 
 
 def _answer(call: Call, result: HeartbeatResult) -> Send:
@@ -196,7 +194,9 @@ def _statuses(call: Call, result: HeartbeatResult) -> list[TopologyProblem]:
         failed = call.broker.streams_topics.create(result.topics_to_create)
         if not failed:
             return statuses
-        more = "Creation failed: " + ", ".join(f"{name} ({error})" for name, error in failed.items()) + "."
+        shown = ", ".join(f"{name} ({error})" for name, error in list(failed.items())[:FAILURES_SHOWN_MAX])
+        others = len(failed) - FAILURES_SHOWN_MAX
+        more = f"Creation failed: {shown}{f' and {others} more' if others > 0 else ''}."
     missing = StreamsStatus.MISSING_INTERNAL_TOPICS
     return [each._replace(detail=f"{each.detail}; {more}") if each.status is missing else each for each in statuses]
 

@@ -155,8 +155,8 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
         """Answer a JoinGroup request, or park it under `token`.
 
-        A join turns an empty consumer or streams group into a classic group. A consumer group with members accepts it as a member
-        of the classic protocol.
+        A join turns an empty consumer or streams group into a classic group. A consumer group with members accepts it
+        as a member of the classic protocol.
         """
         group = self.registry.get(request.group_id)
         if group is None or group.group_type is GroupType.CLASSIC:

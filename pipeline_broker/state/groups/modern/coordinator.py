@@ -193,8 +193,8 @@ class ModernGroups(Generic[AnyGroup, AnyStep]):
 
     def loaded(self, now_ms: int) -> Outcome:
         for group in self._all():
-            # A copy: the shown group must not change with later decisions.
-            self._registry.show(group.copy())
+            shown: Any = group.copy()  # the shown group must not change with later decisions
+            self._registry.show(shown)
             step = self._step(group, now_ms)
             for member in group.members.values():
                 step.start_session(member)

@@ -17,7 +17,24 @@ import attrs
 
 from pipeline_broker.state.groups.modern.member import Assigned, CurrentAssignment, MemberState, Owned
 
-__all__ = ["Reconciliation"]
+__all__ = ["Difference", "Reconciliation"]
+
+
+@attrs.define
+class Difference:
+    """The difference between an assignment and its target.
+
+    Attributes:
+        assigned: partitions of both, with the member epochs of their assignment.
+        revoking: partitions outside the target.
+        free: partitions of the target that the member can get now.
+        waits: whether others are not free.
+    """
+
+    assigned: dict[Any, dict[int, int]] = attrs.Factory(dict)
+    revoking: dict[Any, dict[int, int]] = attrs.Factory(dict)
+    free: dict[Any, set[int]] = attrs.Factory(dict)
+    waits: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -56,27 +73,33 @@ class Reconciliation:
 
     def _towards_target(self) -> CurrentAssignment:
         current, epoch = self.current, self.target_epoch
-        assigned: dict[Any, dict[int, int]] = {}
-        revoking: dict[Any, dict[int, int]] = {}
-        free: dict[Any, set[int]] = {}
-        waits = False
-        for key in current.assigned.keys() | self.target.keys():
+        found = self._difference()
+        self.convert(found)
+        if found.revoking and self.still_owns(found.revoking):
+            unrevoked = MemberState.UNREVOKED_PARTITIONS
+            return current.moved_to(current.member_epoch, unrevoked, found.assigned, found.revoking)
+        for key, partitions in found.free.items():
+            found.assigned.setdefault(key, {}).update(dict.fromkeys(partitions, epoch))
+        state = MemberState.UNRELEASED_PARTITIONS if found.waits else MemberState.STABLE
+        return current.moved_to(epoch, state, found.assigned, {})
+
+    def _difference(self) -> Difference:
+        found = Difference()
+        for key in self.current.assigned.keys() | self.target.keys():
             wanted = self.wanted(key)
-            missing, epochs = wanted, current.assigned.get(key)
+            missing, epochs = wanted, self.current.assigned.get(key)
             if epochs:  # skip the work for a new member: it owns none of its topics, which may be 10,000
                 kept = {partition: since for partition, since in epochs.items() if partition in wanted}
                 revoked = {partition: since for partition, since in epochs.items() if partition not in wanted}
                 missing = wanted - kept.keys()
-                for found, into in ((kept, assigned), (revoked, revoking)):
-                    if found:
-                        into[key] = found
+                for some, into in ((kept, found.assigned), (revoked, found.revoking)):
+                    if some:
+                        into[key] = some
             takeable = {partition for partition in missing if not self.is_taken(key, partition)}
-            waits = waits or len(takeable) < len(missing)
+            found.waits = found.waits or len(takeable) < len(missing)
             if takeable:
-                free[key] = takeable
-        if revoking and self.still_owns(revoking):
-            return current.moved_to(current.member_epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
-        for key, partitions in free.items():
-            assigned.setdefault(key, {}).update(dict.fromkeys(partitions, epoch))
-        state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-        return current.moved_to(epoch, state, assigned, {})
+                found.free[key] = takeable
+        return found
+
+    def convert(self, found: Difference) -> None:
+        """Change the difference where the member can keep what it has in another form."""

@@ -12,18 +12,16 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from pipeline_broker.state.epochs import next_epoch
-from pipeline_broker.state.groups.modern.layouts import UNKNOWN_EPOCH
-from pipeline_broker.state.groups.modern.reconciliation import Reconciliation
 from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.state.groups.modern.updates import TargetEpoch
 from pipeline_broker.state.groups.streams.assignors.by_name import assign
 from pipeline_broker.state.groups.streams.assignors.members import AssignedMember, AssignmentConfigs
-from pipeline_broker.state.groups.streams.group import TaskOffsets
+from pipeline_broker.state.groups.streams.group import NO_OFFSETS
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology, configure
 from pipeline_broker.state.groups.streams.member import Member
+from pipeline_broker.state.groups.streams.reconciliation import TaskReconciliation
 from pipeline_broker.state.groups.streams.roles import (
     AssignedTasks,
-    OwnedTasks,
     Role,
     TaskKey,
     assigned_tasks,
@@ -40,7 +38,7 @@ __all__ = [
     "assignor_name",
     "bump_epoch",
     "configured_topology",
-    "is_assignment_delayed",
+    "delay_of_assignment",
     "reconcile",
     "refresh_epoch",
     "update_target",
@@ -62,7 +60,11 @@ def configured_topology(step: Step, topology: Topology) -> ConfiguredTopology:
 
 
 def assignment_configs(step: Step) -> dict[str, str]:
-    return {"num.standby.replicas": str(step.settings.num_standby_replicas)}
+    settings = step.settings
+    configs = {"num.standby.replicas": str(settings.num_standby_replicas)}
+    if settings.rack_aware_assignment_tags:
+        configs["rack.aware.assignment.tags"] = ",".join(settings.rack_aware_assignment_tags)
+    return configs
 
 
 def refresh_epoch(step: Step, configured: ConfiguredTopology, *, must_bump: bool) -> None:
@@ -82,17 +84,19 @@ def refresh_epoch(step: Step, configured: ConfiguredTopology, *, must_bump: bool
         assignment_configs=configs,
     )
     if must_bump or found != group.input:
-        # As in Kafka, a new group has epoch 1 before its first member. So the first join bumps the epoch twice.
-        _move(step, found, 1 if group.epoch else 2)
+        _move(step, found)
 
 
 def bump_epoch(step: Step) -> None:
     """Bump the group epoch, because members were removed or a rebalance is forced."""
-    _move(step, step.group.input, 1)
+    _move(step, step.group.input)
+    if not step.group.members:
+        # The first assignment of the next members does not wait for the assignment interval.
+        step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(step.group.epoch))
 
 
-def _move(step: Step, found: GroupEpoch, epochs: int) -> None:
-    step.emit(Subject.GROUP_EPOCH, "", attrs.evolve(found, epoch=next_epoch(step.group.epoch, epochs)))
+def _move(step: Step, found: GroupEpoch) -> None:
+    step.emit(Subject.GROUP_EPOCH, "", attrs.evolve(found, epoch=next_epoch(step.group.epoch)))
 
 
 def assignor_name(step: Step) -> str:
@@ -100,17 +104,21 @@ def assignor_name(step: Step) -> str:
     return own if own in step.config.streams_assignors else step.config.streams_assignors[0]
 
 
-def is_assignment_delayed(step: Step) -> bool:
-    """Return whether a new target assignment waits for more members, or for the assignment interval."""
+def delay_of_assignment(step: Step) -> str | None:
+    """Return the reason why a new target assignment waits; None if it does not."""
     group = step.group
     if step.is_running(TimerKind.INITIAL, ""):
-        return True
-    return bool(group.assignment_epoch) and step.now_ms < group.assigned_ms + step.settings.assignment_interval_ms
+        return "Assignment delayed due to the configured initial rebalance delay."
+    if group.epoch > group.assignment_epoch and step.now_ms < group.assigned_ms + step.settings.assignment_interval_ms:
+        return "Assignment delayed due to the configured assignment interval."
+    return None
 
 
 def update_target(step: Step, configured: ConfiguredTopology) -> None:
-    """Compute the target assignment of the group epoch."""
+    """Compute the target assignment of the group epoch, if it is newer than the last one."""
     group = step.group
+    if group.epoch <= group.assignment_epoch:
+        return
     if configured.problem is None:
         configs = AssignmentConfigs(step.settings.num_standby_replicas, step.settings.rack_aware_assignment_tags)
         members = {member.member_id: _to_assign(step, member) for member in group.members.values()}
@@ -126,7 +134,7 @@ def update_target(step: Step, configured: ConfiguredTopology) -> None:
 
 def _to_assign(step: Step, member: Member) -> AssignedMember:
     metadata = member.metadata
-    offsets = step.group.task_offsets.get(member.member_id, TaskOffsets())
+    offsets = step.group.task_offsets.get(member.member_id, NO_OFFSETS)
     return AssignedMember(
         process_id=metadata.process_id,
         assigned=tasks_of(step.group.target_of(member.member_id)),
@@ -149,44 +157,38 @@ def reconcile(
     group = step.group
     if member.current.is_reconciled_to(target_epoch):
         return member
-    current = Reconciliation(
+    current = TaskReconciliation(
         current=member.current,
         target_epoch=target_epoch,
         target=target,
         owned=owned,
         is_taken=_taken(step, member),
     ).next()
-    current = attrs.evolve(
-        current, assigned=_active_epochs_only(current.assigned), revoking=_active_epochs_only(current.revoking)
-    )
     if current != member.current:
         step.emit_current(member.member_id, current)
     return group.members[member.member_id]
 
 
-def _active_epochs_only(owned: OwnedTasks) -> OwnedTasks:
-    # Records have the epochs of active tasks only, and a replayed group must equal the one before.
-    return {
-        key: epochs if key.role is Role.ACTIVE else dict.fromkeys(epochs, UNKNOWN_EPOCH)
-        for key, epochs in owned.items()
-    }
-
-
 def _taken(step: Step, member: Member) -> Callable[[TaskKey, int], bool]:
     """Return a function that returns whether a task is not free for a member.
 
-    An active task has one member. A process has a task in one role at most, because its members share the state.
+    An active task has one member. The members of a process share the state of tasks, so that only one of them can have
+    a task. That one may change the role of its task.
     """
-    group, process_id = step.group, member.metadata.process_id
+    group, process_id, has = step.group, member.metadata.process_id, member.current.assigned
     members: Mapping[str, Member] = group.members
 
     def is_taken(key: TaskKey, task: int) -> bool:
-        if key.role is Role.ACTIVE and group.owners(key, task):
-            return True
-        return any(
-            members[owner].metadata.process_id == process_id
-            for role in Role
-            for owner in group.owners(TaskKey(role, key.subtopology_id), task)
-        )
+        for role in Role:
+            other = TaskKey(role, key.subtopology_id)
+            owners = group.owners(other, task)
+            if role is key.role is Role.ACTIVE and owners:
+                return True
+            if all(members[owner].metadata.process_id != process_id for owner in owners):
+                continue
+            is_conversion = role is not key.role and (key.role, role) != (Role.WARMUP, Role.ACTIVE)
+            if not (is_conversion and task in has.get(other, ())):
+                return True
+        return False
 
     return is_taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline_broker.state.groups.streams.assigning import assignor_name, configured_topology
-from pipeline_broker.state.groups.streams.group import StreamsGroup, TaskOffsets
+from pipeline_broker.state.groups.streams.group import NO_OFFSETS, StreamsGroup
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredSubtopology
 from pipeline_broker.state.groups.streams.member import Member
 from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup, DescribedStreamsMember
@@ -38,7 +38,7 @@ def describe_group(step: Step, pending: StreamsGroup | None) -> DescribedStreams
                 metadata=member.metadata,
                 tasks=tasks_of(member.current.assigned),
                 target=tasks_of(group.target_of(member.member_id)),
-                offsets=offsets.get(member.member_id, TaskOffsets()),
+                offsets=offsets.get(member.member_id, NO_OFFSETS),
             )
             for member in group.members.values()
         ),

@@ -29,7 +29,7 @@ from pipeline_broker.state.groups.streams.roles import Role, TaskKey
 from pipeline_broker.state.groups.streams.topology import Topology
 from pipeline_broker.state.groups.streams.updates import GroupEpoch, Subject
 
-__all__ = ["StreamsGroup", "TaskOffsets", "size_of"]
+__all__ = ["NO_OFFSETS", "StreamsGroup", "TaskOffsets", "size_of"]
 
 NO_EPOCH = GroupEpoch(0)
 NO_TOPOLOGY_EPOCH = -1
@@ -40,6 +40,13 @@ class TaskOffsets(NamedTuple):
 
     offsets: Offsets = {}
     end_offsets: Offsets = {}
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * sum(len(tasks) for offsets in self for tasks in offsets.values())
+
+
+NO_OFFSETS = TaskOffsets()
 
 
 @attrs.define(eq=False)
@@ -52,7 +59,7 @@ class StreamsGroup(ModernGroup):
         topology: None until a member has sent it.
         input: the input of assignments at the last group epoch.
         configured: `topology` on the topics of `topics_version`.
-        endpoint_epoch: increases when the partitions of an endpoint change; -1 before the first time.
+        endpoint_epoch: increases when the partitions of an endpoint change.
         shutdown_member_id: the member that requested the shutdown of the application.
         task_offsets: by member id.
     """
@@ -62,13 +69,15 @@ class StreamsGroup(ModernGroup):
     group_type: ClassVar[GroupType] = GroupType.STREAMS
     protocol_type_name: ClassVar[str] = "streams"
 
+    epoch: int = 1  # of a new group, as in Kafka
+    assignment_epoch: int = 1
     members: dict[str, Member] = attrs.Factory(dict)
     topology: Topology | None = None
     input: GroupEpoch = NO_EPOCH
     _owners: dict[tuple[TaskKey, int], tuple[str, ...]] = attrs.Factory(dict)
     _subtopologies: dict[str, str] = attrs.Factory(dict)  # subtopology ids by source topic
     configured: ConfiguredTopology | None = None
-    endpoint_epoch: int = -1
+    endpoint_epoch: int = 0
     shutdown_member_id: str | None = None
     task_offsets: dict[str, TaskOffsets] = attrs.Factory(dict)
 
@@ -89,8 +98,8 @@ class StreamsGroup(ModernGroup):
 
     def apply_member(self, member_id: str, value: Any) -> None:
         super().apply_member(member_id, value)
-        if value is None:
-            self.task_offsets.pop(member_id, None)
+        if value is None and member_id in self.task_offsets:
+            self.memory.add(-self.task_offsets.pop(member_id).size_bytes)
         if not self.members:
             self.shutdown_member_id = None
 
@@ -107,6 +116,10 @@ class StreamsGroup(ModernGroup):
                 self._owners.pop(place, None)
 
     # Queries
+
+    def keep_offsets(self, member_id: str, kept: TaskOffsets) -> None:
+        self.memory.add(kept.size_bytes - self.task_offsets.get(member_id, NO_OFFSETS).size_bytes)
+        self.task_offsets[member_id] = kept
 
     def owners(self, key: TaskKey, task: int) -> tuple[str, ...]:
         """Return the ids of the members that have a task in a role, until its revocation is confirmed."""

@@ -9,7 +9,7 @@ Counterparts in Kafka: `InternalTopicManager`, `RepartitionTopics`, `Copartition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 

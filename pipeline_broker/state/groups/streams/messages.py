@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -27,7 +27,7 @@ class HeartbeatRequest:
         endpoint_epoch: the last endpoint epoch that the member received.
         rebalance_timeout_ms: -1 if unchanged.
         active, standby, warmup: tasks that the member has, by subtopology; None if unchanged.
-        task_offsets, end_offsets, other optional fields: None if unchanged.
+        task_offsets, end_offsets: subtopology id, partition and sum of offsets; None if unchanged, as all optional fields.
         knows_missing_tags: the client understands the status MISSING_CLIENT_TAGS (version 1 and later).
     """
 
@@ -45,8 +45,8 @@ class HeartbeatRequest:
     process_id: str | None = None
     endpoint: Endpoint | None = None
     client_tags: Mapping[str, str] | None = None
-    task_offsets: Mapping[str, Mapping[int, int]] | None = None
-    end_offsets: Mapping[str, Mapping[int, int]] | None = None
+    task_offsets: Sequence[tuple[str, int, int]] | None = None
+    end_offsets: Sequence[tuple[str, int, int]] | None = None
     shutdown_application: bool = False
     client_id: str = ""
     client_host: str = ""
