@@ -38,15 +38,15 @@ NO_TOPOLOGY_EPOCH = -1
 class TaskOffsets(NamedTuple):
     """The sums of changelog offsets of the tasks that a member has on disk, and of the ends of these changelogs."""
 
-    offsets: Offsets = {}
-    end_offsets: Offsets = {}
+    offsets: Offsets
+    end_offsets: Offsets
 
     @property
     def size_bytes(self) -> int:
         return ENTRY_BYTES * sum(len(tasks) for offsets in self for tasks in offsets.values())
 
 
-NO_OFFSETS = TaskOffsets()
+NO_OFFSETS = TaskOffsets({}, {})
 
 
 @attrs.define(eq=False)

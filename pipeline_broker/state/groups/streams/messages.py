@@ -27,7 +27,7 @@ class HeartbeatRequest:
         endpoint_epoch: the last endpoint epoch that the member received.
         rebalance_timeout_ms: -1 if unchanged.
         active, standby, warmup: tasks that the member has, by subtopology; None if unchanged.
-        task_offsets, end_offsets: subtopology id, partition and sum of offsets; None if unchanged, as all optional fields.
+        task_offsets, end_offsets: subtopology id, partition and sum of offsets. As for other fields, None if unchanged.
         knows_missing_tags: the client understands the status MISSING_CLIENT_TAGS (version 1 and later).
     """
 
