@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from pipeline_broker.state.groups.streams.assignors.members import AssignedMember, AssignmentConfigs
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology
@@ -60,32 +60,52 @@ class _Quota:
 
 
 class _Member:
-    def __init__(self, member_id: str, process: _Process) -> None:
-        self.id = member_id
+    def __init__(self, index: int, process: _Process) -> None:
+        self.index = index
         self.process = process
         self.active: list[TaskId] = []
         self.standby: list[TaskId] = []
 
     @property
-    def tasks(self) -> int:
+    def load(self) -> int:
         return len(self.active) + len(self.standby)
 
 
 class _Process:
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
+        self.index = index
         self.members: list[_Member] = []
         self.tasks: set[TaskId] = set()
+        self.by_load: ByLoad[_Member] | None = None
 
     @property
     def load(self) -> float:
         return len(self.tasks) / len(self.members)
 
-    def least_loaded_member(self) -> _Member:
-        return min(self.members, key=lambda member: member.tasks)
+
+_Loaded = TypeVar("_Loaded", _Member, _Process)
+
+
+class ByLoad(Generic[_Loaded]):
+    """A queue of processes or members, the least loaded first. Of equal loads the lowest index is first."""
+
+    def __init__(self, items: Iterable[_Loaded]) -> None:
+        self._heap: list[tuple[float, int, _Loaded]] = []
+        for item in items:
+            self.push(item)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def push(self, item: _Loaded) -> None:
+        heapq.heappush(self._heap, (item.load, item.index, item))
+
+    def pop(self) -> _Loaded:
+        return heapq.heappop(self._heap)[2]
 
 
 class _Holder(NamedTuple):
-    """A member with state of a task, in the order of preference."""
+    """A member with state of a task."""
 
     is_standby_now: bool
     offset: int
@@ -93,70 +113,55 @@ class _Holder(NamedTuple):
 
 
 class _Plan:
-    """A partial assignment."""
+    """A partial assignment.
+
+    Args:
+        active: the number of active tasks.
+        total: the number of active and standby tasks.
+    """
 
     def __init__(self, members: Mapping[str, AssignedMember], active: int, total: int) -> None:
         self._active_quota = _Quota(active, len(members))
         self._quota = _Quota(total, len(members))
+        process_ids = sorted({given.process_id for given in members.values()})
+        self._processes = {process_id: _Process(index) for index, process_id in enumerate(process_ids)}
         self._members: dict[str, _Member] = {}
-        processes: dict[str, _Process] = {}
         self._owners: dict[TaskId, _Member] = {}
         holders: dict[TaskId, list[_Holder]] = {}
-        for member_id, given in sorted(members.items()):
-            process = processes.setdefault(given.process_id, _Process())
-            member = self._members[member_id] = _Member(member_id, process)
+        for index, (member_id, given) in enumerate(sorted(members.items())):
+            process = self._processes[given.process_id]
+            member = self._members[member_id] = _Member(index, process)
             process.members.append(member)
-            for task in _flat(given.assigned.active):
-                self._owners[task] = member
-            standby_now = {*_flat(given.assigned.standby), *_flat(given.assigned.warmup)}
-            for task in standby_now:
-                offset = given.task_offsets.get(task.subtopology_id, {}).get(task.partition, 0)
-                holders.setdefault(task, []).append(_Holder(True, offset, member))
-            for subtopology_id, offsets in given.task_offsets.items():
-                for partition, offset in offsets.items():
-                    task = TaskId(subtopology_id, partition)
-                    if task not in standby_now:
-                        holders.setdefault(task, []).append(_Holder(False, offset, member))
-        self._processes = [process for _, process in sorted(processes.items())]
+            self._owners.update((task, member) for task in _flat(given.assigned.active))
+            for task, holder in _holders(given, member).items():
+                holders.setdefault(task, []).append(holder)
         self._holders = {
             task: [it.member for it in sorted(found, key=lambda it: (not it.is_standby_now, -it.offset))]
             for task, found in holders.items()
         }
 
     def assign_active(self, tasks: list[TaskId]) -> None:
-        # By partition first: equal partitions of several subtopologies stay together when only some find a place.
+        # By partition first: equal partitions of several subtopologies stay together if not all find their place.
         left = [task for task in sorted(tasks, key=_by_partition) if not self._keep(task, self._owners.get(task))]
         left = [task for task in left if not self._keep(task, self._holder_with_least_load(task))]
-        queue = self._by_load()
+        queue = ByLoad(self._processes.values())
         for task in sorted(left):
-            load, index = heapq.heappop(queue)
-            process = self._processes[index]
-            self._add_active(task, process.least_loaded_member())
-            heapq.heappush(queue, (process.load, index))
+            process = queue.pop()
+            self._add_to_least_loaded_member(process, task, is_active=True)
+            queue.push(process)
 
     def _keep(self, task: TaskId, member: _Member | None) -> bool:
-        if member is None or member.tasks >= self._active_quota.share:
+        if member is None or member.load >= self._active_quota.share:
             return False
-        self._add_active(task, member)
+        self._add(member, task, is_active=True)
         return True
-
-    def _add_active(self, task: TaskId, member: _Member) -> None:
-        member.active.append(task)
-        member.process.tasks.add(task)
-        self._active_quota.count(member.tasks)
-        self._quota.count(member.tasks)
-
-    def _add_standby(self, task: TaskId, member: _Member) -> None:
-        member.standby.append(task)
-        member.process.tasks.add(task)
-        self._quota.count(member.tasks)
 
     def _holder_with_least_load(self, task: TaskId) -> _Member | None:
         found: _Member | None = None
         for member in self._holders.get(task, ()):
             if task in member.process.tasks:
                 continue
-            if found is None or (member.process.load < found.process.load and member.tasks < found.tasks):
+            if found is None or (member.process.load < found.process.load and member.load < found.load):
                 found = member
         return found
 
@@ -164,48 +169,64 @@ class _Plan:
         left: list[tuple[TaskId, int]] = []
         for task in sorted(tasks, key=_by_partition, reverse=True):
             missing = replicas
-            while missing and (member := self._standby_of_before(task)):
-                self._add_standby(task, member)
+            while missing and (member := self._former_holder(task)):
+                self._add(member, task, is_active=False)
                 missing -= 1
             left.append((task, missing))
-        queue = self._by_load()
+        queue = ByLoad(self._processes.values())
         for task, missing in sorted(left, reverse=True):
             for _ in range(missing):
-                if not self._give_standby(task, queue):
-                    break
+                self._give_standby(task, queue)
 
-    def _standby_of_before(self, task: TaskId) -> _Member | None:
-        owner = self._owners.get(task)
-        for member in (owner, self._holder_with_least_load(task)):
-            if member and task not in member.process.tasks and member.tasks < self._quota.share:
+    def _former_holder(self, task: TaskId) -> _Member | None:
+        for member in (self._owners.get(task), self._holder_with_least_load(task)):
+            if member and task not in member.process.tasks and member.load < self._quota.share:
                 return member
         return None
 
-    def _give_standby(self, task: TaskId, queue: list[tuple[float, int]]) -> bool:
-        """Add a standby to the least loaded process without the task; return False if no such process exists."""
-        skipped = []
-        while queue and task in self._processes[queue[0][1]].tasks:
-            skipped.append(heapq.heappop(queue))
-        found = bool(queue)
-        if found:
-            _, index = heapq.heappop(queue)
-            process = self._processes[index]
-            self._add_standby(task, process.least_loaded_member())
-            heapq.heappush(queue, (process.load, index))
-        for entry in skipped:
-            heapq.heappush(queue, entry)
-        return found
+    def _give_standby(self, task: TaskId, queue: ByLoad[_Process]) -> None:
+        """Add a standby to the least loaded process without the task, if such a process exists."""
+        popped: list[_Process] = []
+        while queue:
+            process = queue.pop()
+            popped.append(process)
+            if task not in process.tasks:
+                self._add_to_least_loaded_member(process, task, is_active=False)
+                break
+        for process in reversed(popped):
+            queue.push(process)
 
-    def _by_load(self) -> list[tuple[float, int]]:
-        queue = [(process.load, index) for index, process in enumerate(self._processes)]
-        heapq.heapify(queue)
-        return queue
+    def _add_to_least_loaded_member(self, process: _Process, task: TaskId, *, is_active: bool) -> None:
+        queue = process.by_load or ByLoad(process.members)
+        member = queue.pop()
+        self._add(member, task, is_active=is_active)
+        queue.push(member)
+        process.by_load = queue
+
+    def _add(self, member: _Member, task: TaskId, *, is_active: bool) -> None:
+        (member.active if is_active else member.standby).append(task)
+        member.process.tasks.add(task)
+        member.process.by_load = None
+        if is_active:
+            self._active_quota.count(member.load)
+        self._quota.count(member.load)
 
     def result(self) -> dict[str, Tasks]:
         return {
             member_id: Tasks(grouped(member.active), grouped(member.standby), {})
             for member_id, member in self._members.items()
         }
+
+
+def _holders(given: AssignedMember, member: _Member) -> dict[TaskId, _Holder]:
+    found = {
+        TaskId(subtopology_id, partition): _Holder(False, offset, member)
+        for subtopology_id, offsets in given.task_offsets.items()
+        for partition, offset in offsets.items()
+    }
+    for task in (*_flat(given.assigned.standby), *_flat(given.assigned.warmup)):
+        found[task] = _Holder(True, found[task].offset if task in found else 0, member)
+    return found
 
 
 def _flat(tasks: Mapping[str, Iterable[int]]) -> Iterable[TaskId]:
