@@ -241,6 +241,7 @@ UNORDERED_APIS = frozenset(
         "AlterUserScramCredentials",
         "ApiVersions",
         "ConsumerGroupDescribe",
+    "StreamsGroupDescribe",
         "CreatePartitions",
         "CreateTopics",
         "DeleteAcls",

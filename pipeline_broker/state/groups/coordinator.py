@@ -163,7 +163,9 @@ class GroupCoordinator:
             return self.classic.join(request, token, now_ms)
         is_streams = group.group_type is GroupType.STREAMS and group.is_empty
         if group.group_type is not GroupType.CONSUMER and not is_streams:
-            return self.classic.refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
+            # As in Kafka, without the member id.
+            refused = attrs.evolve(request, member_id="")
+            return self.classic.refuse_join(refused, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
         error = self.classic.join_error(request, None if group.is_empty else group)
         if error is not ErrorCode.NONE:
             return self.classic.refuse_join(request, error, token, now_ms)

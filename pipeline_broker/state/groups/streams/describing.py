@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.state.groups.streams.assigning import assignor_name, configured_topology
+from pipeline_broker.state.groups.streams.assigning import assignor_name
 from pipeline_broker.state.groups.streams.group import NO_OFFSETS, StreamsGroup
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredSubtopology
 from pipeline_broker.state.groups.streams.member import Member
@@ -10,7 +10,7 @@ from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup,
 from pipeline_broker.state.groups.streams.roles import OwnedTasks, TaskKey, tasks_of
 from pipeline_broker.state.groups.streams.step import Step
 from pipeline_broker.state.groups.streams.tasks import Tasks
-from pipeline_broker.state.groups.streams.topology import Subtopology, TopologyError
+from pipeline_broker.state.groups.streams.topology import Subtopology, Topology
 
 __all__ = ["describe_group", "input_partitions", "owned_tasks"]
 
@@ -19,7 +19,7 @@ def describe_group(step: Step, pending: StreamsGroup | None) -> DescribedStreams
     """Describe the durable group of a step.
 
     Args:
-        pending: the group with the offsets of tasks.
+        pending: the group with the offsets of tasks and numbers of partitions.
     """
     group = step.group
     offsets = {} if pending is None else pending.task_offsets
@@ -29,7 +29,7 @@ def describe_group(step: Step, pending: StreamsGroup | None) -> DescribedStreams
         epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology_epoch=0 if group.topology is None else group.topology.epoch,
-        subtopologies=_subtopologies(step),
+        subtopologies=_subtopologies(group.topology, pending),
         assignor=assignor_name(step),
         members=tuple(
             DescribedStreamsMember(
@@ -45,22 +45,13 @@ def describe_group(step: Step, pending: StreamsGroup | None) -> DescribedStreams
     )
 
 
-def _subtopologies(step: Step) -> tuple[ConfiguredSubtopology, ...] | tuple[Subtopology, ...]:
-    topology = step.group.topology
-    if topology is None:
-        return ()
-    configured = _configured(step)
-    return topology.subtopologies if configured is None else configured
-
-
-def _configured(step: Step) -> tuple[ConfiguredSubtopology, ...] | None:
-    if step.group.topology is None:
-        return None
-    try:
-        found = configured_topology(step, step.group.topology)
-    except TopologyError:  # of a replayed record
-        return None
-    return found.subtopologies if found.problem is None else None
+def _subtopologies(
+    topology: Topology | None, pending: StreamsGroup | None
+) -> tuple[ConfiguredSubtopology, ...] | tuple[Subtopology, ...]:
+    configured = None if pending is None else pending.configured
+    if configured is not None and configured.problem is None and configured.subtopologies is not None:
+        return configured.subtopologies
+    return () if topology is None else tuple(sorted(topology.subtopologies, key=lambda part: part.id))
 
 
 def owned_tasks(member: Member) -> Tasks:
@@ -75,10 +66,10 @@ def owned_tasks(member: Member) -> Tasks:
 
 def input_partitions(step: Step, member: Member) -> dict[str, tuple[int, ...]]:
     """Return the partitions that a member reads as active tasks, by topic."""
-    active = owned_tasks(member).active
+    active, topology = owned_tasks(member).active, step.group.topology
     found: dict[str, tuple[int, ...]] = {}
-    for part in _configured(step) or ():
-        for topic in sorted(part.input_topics):
+    for part in () if topology is None else topology.subtopologies:
+        for topic in (*part.source_topics, *(each.name for each in part.repartition_source_topics)):
             count = step.partitions_of(topic) or 0
             numbers = tuple(sorted(number for number in active.get(part.id, ()) if number < count))
             if numbers:

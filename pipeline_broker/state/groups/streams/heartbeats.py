@@ -121,6 +121,8 @@ def heartbeat(step: Step, request: HeartbeatRequest, *, is_new: bool) -> Heartbe
     if request.shutdown_application and group.shutdown_member_id is None:
         group.shutdown_member_id = member_id
     statuses += _statuses_after(step, configured, request, member)
+    if is_new:
+        group.configured = None  # as in Kafka, until the next heartbeat
     return HeartbeatResult(
         member_id=member_id,
         member_epoch=member.current.member_epoch,
