@@ -10,7 +10,7 @@ import attrs
 from pipeline_broker.state.groups.consumer.assigning import bump_epoch
 from pipeline_broker.state.groups.consumer.member import Member
 from pipeline_broker.state.groups.consumer.step import Step
-from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.state.groups.consumer.updates import Subject, TargetEpoch
 
 __all__ = ["remove_members", "replace_member", "tombstone_all"]
 
@@ -24,6 +24,9 @@ def remove_members(step: Step, members: Collection[Member]) -> None:
     for member in members:
         _remove(step, member)
     bump_epoch(step)
+    if not step.group.members:
+        # As in Kafka, the assignment of an empty group is done, and the next one need not wait for the interval.
+        step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(step.group.epoch, 0))
 
 
 def _remove(step: Step, member: Member) -> None:

@@ -174,6 +174,17 @@ def test_the_assignor_is_the_most_requested_one_or_the_default(driver):
     assert assignor() == "uniform"
 
 
+def test_a_preference_that_changes_the_assignor_bumps_the_epoch(driver):
+    """The group is reassigned; a preference of a minority changes nothing."""
+    epoch = stable(driver, "a", "b")
+    driver.beat("a", member_epoch=epoch, server_assignor="uniform")
+    assert driver.coordinator.consumer.describe("g").epoch == epoch, "the default already"
+    assert driver.beat("b", member_epoch=epoch, server_assignor="uniform").member_epoch == epoch
+    driver.beat("a", member_epoch=epoch, server_assignor="range")
+    assert driver.coordinator.consumer.describe("g").epoch == epoch, "as many want the one as the other"
+    assert driver.beat("b", member_epoch=epoch, server_assignor="range").member_epoch == epoch + 1
+
+
 def test_a_full_group_refuses_new_members():
     driver = ConsumerDriver(BrokerConfig(group_consumer_max_size=1))
     driver.enter("a")
@@ -273,7 +284,7 @@ def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):
     answer = driver.beat("m", member_epoch=-1)
     assert (answer.error, answer.member_epoch) == (ErrorCode.NONE, -1)
     described = driver.coordinator.consumer.describe("g")
-    assert (described.state, described.epoch, described.assignment_epoch) == ("Empty", 3, 2)
+    assert (described.state, described.epoch, described.assignment_epoch) == ("Empty", 3, 3)
 
 
 def test_static_members(driver):
