@@ -174,7 +174,7 @@ def test_members_leave_or_expire():
     for write in driver.coordinator.advance(driver.now_ms).writes:
         driver.keep(write)
     described = driver.share.describe("g")
-    assert (described.state, described.assignment_epoch) == ("Empty", described.epoch)
+    assert (described.state, described.assignment_epoch) == ("Empty", described.group_epoch)
     again = driver.restart()
     assert again.share.describe("g") == described
 
