@@ -17,7 +17,14 @@ from pipeline_broker.state.groups.commits import PartitionCommit, PreparedOffset
 from pipeline_broker.state.metadata_records import Topic
 from stages.request import TURN_COST
 
-__all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit", "partitions_of", "topics_to_commit"]
+__all__ = [
+    "ANSWERED_IN_A_TURN",
+    "ANSWER_COST",
+    "OffsetsToCommit",
+    "offsets_to_commit",
+    "partitions_of",
+    "topics_to_commit",
+]
 
 # Cost of preparing one offset, about microseconds.
 OFFSET_COST = 6

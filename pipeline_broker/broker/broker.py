@@ -204,7 +204,7 @@ class Broker:
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """Return the entries to commit before serving.
 
-        The entries are the missing markers and records of decided transactions, and the id and features of a new cluster.
+        The entries are the missing markers and records of decided transactions, and the records of a new cluster.
         """
         entries = self.transactions.start_entries(now_ms)
         if self.members is not None:

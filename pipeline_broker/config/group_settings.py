@@ -91,7 +91,6 @@ class StreamsGroupSettings(GroupSettings):
         num_standby_replicas: standby tasks for each task with state.
         initial_rebalance_delay_ms: time between the first member and the first assignment.
         rack_aware_assignment_tags: keys of client tags that members should have.
-        assignor_name: None selects the broker's default.
     """
 
     KIND: ClassVar[str] = "streams"
@@ -99,7 +98,7 @@ class StreamsGroupSettings(GroupSettings):
     num_standby_replicas: int
     initial_rebalance_delay_ms: int
     rack_aware_assignment_tags: tuple[str, ...]
-    assignor_name: str | None
+    assignor_name: str
 
     @classmethod
     def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int] | None:

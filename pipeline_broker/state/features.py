@@ -73,7 +73,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("group.version", 0, 1, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
         Feature(KRAFT_VERSION, 0, 1, 1),
         Feature(METADATA_VERSION, 7, 33, 33, unrecorded=30),
-        Feature("share.version", 0, 1, 1, ApiKey.SHARE_GROUP_HEARTBEAT),
+        Feature("share.version", 0, 2, 2, ApiKey.SHARE_GROUP_HEARTBEAT, unrecorded=1),
         Feature("streams.version", 0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
         Feature("transaction.version", 0, 2, 2, ApiKey.END_TXN),
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
 from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode, text_of
+from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
 from tests.kafka_tools import class_path, java_command, require_kafka
 
 PROGRAM = Path(__file__).with_name("ErrorCodes.java")

@@ -140,7 +140,7 @@ def unregister_broker(draw: st.DrawFn, version: int) -> Ask:
 
 @st.composite
 def unregister_controller(draw: st.DrawFn, version: int) -> Ask:
-    return ask(version, UnregisterControllerRequest(draw(st.sampled_from([2, 99, -1, 2**31 - 1]))))
+    return ask(version, UnregisterControllerRequest(draw(st.sampled_from([1, 2, 99, -1, 2**31 - 1]))))
 
 
 @st.composite

@@ -274,7 +274,10 @@ def api_versions(draw: st.DrawFn, version: int) -> Ask:
     if version < 5:
         return ask(version, request)
     is_own = draw(st.booleans())
-    request.cluster_id, request.node_id = draw(st.sampled_from([None, "", "other"])), draw(st.sampled_from([-1, 1, 2, -2]))
+    request.cluster_id, request.node_id = (
+        draw(st.sampled_from([None, "", "other"])),
+        draw(st.sampled_from([-1, 1, 2, -2])),
+    )
 
     def build(side: Side) -> ApiVersionsRequest:
         return attrs.evolve(request, cluster_id=side.cluster_id) if is_own else request

@@ -228,7 +228,15 @@ OF_CLUSTER = "Cluster authorization failed."
 JAVA_TEXT = re.compile(r"Request Request\(.* needs [A-Z_]+ permission\.$")
 """Kafka's text for the same: it prints objects of its program."""
 BROKER = 4
-SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
+SAME_TEXTS_IN = {
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "CreateAcls",
+    "DeleteAcls",
+    "DeleteGroups",
+    "DescribeAcls",
+    "UnregisterController",
+}
 
 TOPIC_NAMES = {"name", "topic", "topic_id"}
 PARTITION_LISTS = {"partitions", "partition_responses"}

@@ -1,8 +1,7 @@
 """Apache Kafka and our broker in both modes as three sides that are asked the same.
 
-Rules of this folder: requests are written by our codec, and responses are read by Kafka's own definitions. A request may
-mention what only a side knows (ids that it gave out): it is built for each side from what that side has answered so
-far.
+Rules of this folder: our codec writes requests, and Kafka's own definitions read responses. A request may mention what
+only a side knows (ids that it gave out): it is built for each side from what that side has answered so far.
 """
 
 from __future__ import annotations

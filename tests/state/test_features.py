@@ -47,7 +47,7 @@ def test_a_new_cluster_has_kafkas_levels():
         "group.version": 1,
         "kraft.version": 1,
         "metadata.version": 33,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }
@@ -58,8 +58,8 @@ def test_a_cluster_of_an_earlier_release_keeps_its_levels_until_they_are_raised(
     """It has no records of its features."""
     features = Features()
     new = finalized(of_new_cluster())
-    assert finalized(features) == new | {"metadata.version": 30}
-    features.durable(update(features, ("metadata.version", new["metadata.version"])))
+    assert finalized(features) == new | {"metadata.version": 30, "share.version": 1}
+    features.durable(update(features, *new.items()))
     assert finalized(features) == new
 
 

@@ -18,7 +18,16 @@ from pipeline_broker.wire.schema import parse_versions
 FOLDER = "common/message/"
 COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d"}
+FIXED = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+}
 IMPLICIT = {"bool": False, "string": "", "bytes": b"", "records": None, "uuid": bytes(16), "float64": 0.0}
 
 

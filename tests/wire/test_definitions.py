@@ -88,7 +88,9 @@ def declared(message: type, structure: type, valid: range, path: str = "") -> li
 
 
 def default_of(field: Field) -> Any:
-    return field.default if field.default is None or isinstance(field.default, str | bytes | int | float | tuple) else ...
+    return (
+        field.default if field.default is None or isinstance(field.default, str | bytes | int | float | tuple) else ...
+    )
 
 
 def defined(fields: tuple[FieldDefinition, ...], valid: range, path: str = "") -> list[Described]:

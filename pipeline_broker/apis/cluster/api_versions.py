@@ -77,12 +77,12 @@ def _add_features(call: Envelope, features: Features, response: ApiVersionsRespo
 
 
 def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
-    """Return whether the client names valid software, and a cluster if it names a broker.
+    """Return whether the client names valid software, and both a cluster and a broker or neither.
 
     Versions before 3 name no software and are valid.
     """
     names = (request.client_software_name, request.client_software_version)
-    is_whole = request.cluster_id is not None or request.node_id == NO_NODE
+    is_whole = (request.cluster_id is None) == (request.node_id == NO_NODE)
     return call.version < NAMED_FROM or (is_whole and all(map(SOFTWARE.fullmatch, names)))
 
 

@@ -1,4 +1,4 @@
-"""UnregisterController: refused, because the only registered controller is the voter of the quorum (KIP-1312)."""
+"""UnregisterController: refused, because the only registered controller is active (KIP-1312)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def handle(call: Call, request: UnregisterControllerRequest) -> Send:
 
 def _refusal(call: Call, controller_id: int) -> tuple[ErrorCode, str]:
     if controller_id == call.broker.leadership.controller_id():
-        return ErrorCode.INVALID_REQUEST, f"Controller {controller_id} is a voter of the quorum"
+        return ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
     if call.broker.features.level(METADATA_VERSION) < METADATA_VERSION_MIN:
         message = "The current MetadataVersion is too old to support controller unregistration."
         return ErrorCode.UNSUPPORTED_VERSION, message
-    return ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {controller_id} is not currently registered"
+    return ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {controller_id} is not currently registered."

@@ -126,7 +126,9 @@ def _commit(
         )
     except LogError as error:
         errors, entry = (ErrorCode[error.error_name],) * count, None
-    codes = list(errors) if call.version >= MEMBER_EPOCH_FROM else [GENERATION_ERRORS.get(code, code) for code in errors]
+    codes = (
+        list(errors) if call.version >= MEMBER_EPOCH_FROM else [GENERATION_ERRORS.get(code, code) for code in errors]
+    )
     if entry is None:
         return codes, joined
 

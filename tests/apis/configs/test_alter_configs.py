@@ -201,6 +201,12 @@ NO_OFFSET_RESET = (
             CONFIG,
             NO_OFFSET_RESET,
         ),
+        (
+            GROUP,
+            ("errors.deadletterqueue.topic.name", SET, "dlq.g"),
+            CONFIG,
+            "errors.deadletterqueue.topic.name: this broker has no dead-letter queues (KIP-1191)",
+        ),
     ],
 )
 def test_invalid_values_of_groups_and_subscriptions_are_refused(desk, kind, config, code, text):

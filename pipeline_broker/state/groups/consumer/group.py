@@ -22,7 +22,7 @@ from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRe
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, sizes_of
 from pipeline_broker.state.groups.modern.group import ModernGroup
-from pipeline_broker.state.groups.modern.updates import MemberSubjects
+from pipeline_broker.state.groups.modern.updates import Subjects
 
 __all__ = ["ConsumerGroup"]
 
@@ -37,7 +37,7 @@ class ConsumerGroup(ModernGroup):
     """
 
     MEMBER = Member
-    SUBJECTS = MemberSubjects(Subject.MEMBER, Subject.TARGET, Subject.CURRENT)
+    SUBJECTS = Subjects(Subject.MEMBER, Subject.TARGET, Subject.CURRENT, Subject.TARGET_EPOCH)
     group_type: ClassVar[GroupType] = GroupType.CONSUMER
     protocol_type_name: ClassVar[str] = "consumer"
 

@@ -71,6 +71,8 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     check_regex(request.topic_regex)
     metadata = _merged((old or Member(member_id)).metadata, request)
     check_memory(step, old, metadata)
+    chooses = old is None or metadata.server_assignor != old.metadata.server_assignor
+    assignor = assigning.assignor_name(step) if chooses else None
     # All checks have passed; the code below emits updates.
     if old is not None and old.member_id != member_id:
         old = replace_member(step, old, member_id)
@@ -81,7 +83,8 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     changed = update_member(step, before, metadata)
     regex_changed = change_regex(step, before.metadata.topic_regex, metadata.topic_regex, request.may_describe)
     refreshed = refresh_regexes(step, request.may_describe)
-    assigning.refresh_epoch(step, must_bump=changed or regex_changed or refreshed)
+    reassigned = assignor is not None and assigning.assignor_name(step) != assignor
+    assigning.refresh_epoch(step, must_bump=changed or regex_changed or refreshed or reassigned)
     assigning.update_target(step)
     member = assigning.reconcile(
         step,

@@ -9,7 +9,7 @@ from pipeline_broker.state.groups.consumer.assigning import bump_epoch
 from pipeline_broker.state.groups.consumer.member import Member
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import Subject
-from pipeline_broker.state.groups.modern.removal import remove_member
+from pipeline_broker.state.groups.modern import removal
 
 __all__ = ["remove_members", "tombstone_all"]
 
@@ -20,9 +20,7 @@ def remove_members(step: Step, members: Collection[Member]) -> None:
     for regex, count in regexes.items():
         if regex and step.group.regex_members(regex) == count:
             step.emit(Subject.REGEX, regex, None)
-    for member in members:
-        remove_member(step, member.member_id)
-    bump_epoch(step)
+    removal.remove_members(step, members, bump_epoch)
 
 
 def tombstone_all(step: Step) -> None:

@@ -12,7 +12,7 @@ from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, OffsetAge
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH, REMOVED, Assigned, CurrentAssignment
-from pipeline_broker.state.groups.modern.updates import MemberSubjects, TargetEpoch, Update
+from pipeline_broker.state.groups.modern.updates import Subjects, TargetEpoch, Update
 
 __all__ = ["ModernGroup"]
 
@@ -34,7 +34,7 @@ class ModernGroup:
     """
 
     MEMBER: ClassVar[type[Any]]
-    SUBJECTS: ClassVar[MemberSubjects]
+    SUBJECTS: ClassVar[Subjects]
     is_deleted: ClassVar[bool] = False
 
     group_id: str

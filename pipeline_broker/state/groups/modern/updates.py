@@ -10,15 +10,16 @@ import attrs
 from pipeline_broker.state.groups.group import Group
 from pipeline_broker.state.outcome import Completion
 
-__all__ = ["GroupUpdated", "MemberSubjects", "TargetEpoch", "Update"]
+__all__ = ["GroupUpdated", "Subjects", "TargetEpoch", "Update"]
 
 
-class MemberSubjects(NamedTuple):
-    """The subjects of the three updates of a member: its metadata, its target and its current assignment."""
+class Subjects(NamedTuple):
+    """The subjects that all kinds of groups have, by their meaning."""
 
     member: IntEnum
     target: IntEnum
     current: IntEnum
+    target_epoch: IntEnum
 
 
 @attrs.frozen

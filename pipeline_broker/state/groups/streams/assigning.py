@@ -90,9 +90,6 @@ def refresh_epoch(step: Step, configured: ConfiguredTopology, *, must_bump: bool
 def bump_epoch(step: Step) -> None:
     """Bump the group epoch, because members were removed or a rebalance is forced."""
     _move(step, step.group.input)
-    if not step.group.members:
-        # The first assignment of the next members does not wait for the assignment interval.
-        step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(step.group.epoch))
 
 
 def _move(step: Step, found: GroupEpoch) -> None:

@@ -15,12 +15,13 @@ from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.modern.layouts import Layouts
 from pipeline_broker.state.groups.modern.member import LEAVING_EPOCH
 from pipeline_broker.state.groups.modern.membership import is_leaving, leave_temporarily, leaving_member
+from pipeline_broker.state.groups.modern.removal import remove_members
 from pipeline_broker.state.groups.modern.step import Timer, TimerKind
 from pipeline_broker.state.groups.streams import heartbeats
 from pipeline_broker.state.groups.streams.assigning import bump_epoch, configured_topology, update_target
+from pipeline_broker.state.groups.streams.deletion import tombstone_all
 from pipeline_broker.state.groups.streams.describing import describe_group, input_partitions
 from pipeline_broker.state.groups.streams.group import StreamsGroup
-from pipeline_broker.state.groups.streams.leaving import remove_members, tombstone_all
 from pipeline_broker.state.groups.streams.member import Member
 from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup, HeartbeatRequest, HeartbeatResult
 from pipeline_broker.state.groups.streams.records import LAYOUTS
@@ -112,7 +113,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, Step]):
         tombstone_all(step)
 
     def _remove(self, step: Step, members: Collection[Member]) -> Outcome | None:
-        remove_members(step, members)
+        remove_members(step, members, bump_epoch)
         return None
 
     def _expired(self, step: Step, timers: Collection[Timer]) -> Outcome | None:

@@ -21,7 +21,7 @@ from pipeline_broker.state.groups.commits import PartitionCommit
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, size_of_names
 from pipeline_broker.state.groups.modern.group import ModernGroup
-from pipeline_broker.state.groups.modern.updates import MemberSubjects
+from pipeline_broker.state.groups.modern.updates import Subjects
 from pipeline_broker.state.groups.streams.assignors.members import Offsets
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology
 from pipeline_broker.state.groups.streams.member import Member
@@ -65,7 +65,7 @@ class StreamsGroup(ModernGroup):
     """
 
     MEMBER = Member
-    SUBJECTS = MemberSubjects(Subject.MEMBER, Subject.TARGET, Subject.CURRENT)
+    SUBJECTS = Subjects(Subject.MEMBER, Subject.TARGET, Subject.CURRENT, Subject.TARGET_EPOCH)
     group_type: ClassVar[GroupType] = GroupType.STREAMS
     protocol_type_name: ClassVar[str] = "streams"
 

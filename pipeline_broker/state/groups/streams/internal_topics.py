@@ -145,9 +145,7 @@ def _known(topic: str, count: int | None) -> int:
 
 
 def _require_source_topics(topology: Topology, partitions_of: PartitionsOf) -> None:
-    missing = {
-        topic for part in topology.subtopologies for topic in part.source_topics if partitions_of(topic) is None
-    }
+    missing = {topic for part in topology.subtopologies for topic in part.source_topics if partitions_of(topic) is None}
     if missing:
         raise _ProblemError(
             StreamsStatus.MISSING_SOURCE_TOPICS, f"Source topics {_summary(sorted(missing))} are missing."
@@ -267,8 +265,7 @@ def _missing_topics(
             missing.append(topic._replace(replication_factor=replication_factor))
         elif found != topic.partitions:
             raise _incorrectly_partitioned(
-                f"Existing topic {name} has different number of partitions: "
-                f"expected {topic.partitions}, found {found}"
+                f"Existing topic {name} has different number of partitions: expected {topic.partitions}, found {found}"
             )
     return tuple(missing)
 
