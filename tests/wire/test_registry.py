@@ -14,11 +14,6 @@ from tests.wire.definitions import definitions
 from tests.wire.generated import API_MESSAGES, each_message
 
 REMOVED = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN}
-NOT_SERVED = {
-    ApiKey.STREAMS_GROUP_HEARTBEAT,
-    ApiKey.STREAMS_GROUP_DESCRIBE,
-    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-}
 
 
 @pytest.fixture
@@ -44,8 +39,7 @@ def test_flexible_versions_are_those_of_kafka(requests):
 
 def test_every_api_that_a_broker_of_kafka_serves_is_served_in_its_stable_versions(requests):
     for_clients = {key: it.stable for key, it in requests.items() if "broker" in it.listeners}
-    expected = {key: versions for key, versions in for_clients.items() if key not in NOT_SERVED}
-    assert {key: served.versions for key, served in SERVED.items()} == expected
+    assert {key: served.versions for key, served in SERVED.items()} == for_clients
 
 
 @each_message(API_MESSAGES)

@@ -142,7 +142,9 @@ class StreamsGroupMachine(RuleBasedStateMachine):
     @rule(slot=SLOTS)
     def beat(self, slot: int) -> None:
         client = self.clients[slot]
-        if client.epoch >= 0 and not client.silent:
+        if client.epoch == 0 and not client.silent:
+            self.join(slot, None)
+        elif client.epoch > 0 and not client.silent:
             more = {"endpoint_epoch": client.endpoint_epoch, **owned(client.tasks)}
             self.hear(client, self.ask(client, client.epoch, **more))
 
