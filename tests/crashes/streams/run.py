@@ -1,8 +1,8 @@
 """A run: a broker, instances of one Kafka Streams application, a writer of input, and strikes.
 
-The strikes are drawn from the seed, a deck at a time. An instance is killed, or leaves its group, and another one starts
-in its place, with its state stores or without any; the broker is killed and started over its data. In the end all input
-must have its results, and the group must have committed the ends of the input.
+The strikes are drawn from the seed, a deck at a time. An instance is killed, or leaves its group, and another one
+starts in its place, with its state stores or without any; the broker is killed and started over its data. In the end
+all input must have its results, and the group must have committed the ends of the input.
 """
 
 import contextlib

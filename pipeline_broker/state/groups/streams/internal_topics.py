@@ -9,7 +9,7 @@ Counterparts in Kafka: `InternalTopicManager`, `RepartitionTopics`, `Copartition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -145,9 +145,7 @@ def _known(topic: str, count: int | None) -> int:
 
 
 def _require_source_topics(topology: Topology, partitions_of: PartitionsOf) -> None:
-    missing = {
-        topic for part in topology.subtopologies for topic in part.source_topics if partitions_of(topic) is None
-    }
+    missing = {topic for part in topology.subtopologies for topic in part.source_topics if partitions_of(topic) is None}
     if missing:
         raise _ProblemError(
             StreamsStatus.MISSING_SOURCE_TOPICS, f"Source topics {_summary(sorted(missing))} are missing."
@@ -224,9 +222,7 @@ def _same_count(compared: Mapping[str, int], shown: Mapping[str, int]) -> int:
 def _decide_changelog_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> None:
     for part in subtopologies:
         tasks = _task_count(part, counts)
-        for topic in part.state_changelog_topics:
-            if topic.name not in part.source_topics:
-                counts.decided[topic.name] = tasks
+        counts.decided.update((topic.name, tasks) for topic in part.state_changelog_topics)
 
 
 def _task_count(part: Subtopology, counts: _Counts) -> int:
@@ -267,8 +263,7 @@ def _missing_topics(
             missing.append(topic._replace(replication_factor=replication_factor))
         elif found != topic.partitions:
             raise _incorrectly_partitioned(
-                f"Existing topic {name} has different number of partitions: "
-                f"expected {topic.partitions}, found {found}"
+                f"Existing topic {name} has different number of partitions: expected {topic.partitions}, found {found}"
             )
     return tuple(missing)
 

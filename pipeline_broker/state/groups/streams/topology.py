@@ -77,9 +77,7 @@ def check_topology(topology: Topology) -> None:
         TopologyError: the topology contradicts itself, or needs an unsupported feature.
     """
     if any(part.source_topic_regex for part in topology.subtopologies):
-        raise TopologyError(
-            ErrorCode.INVALID_REQUEST, "Regular expressions for source topics are not supported yet."
-        )
+        raise TopologyError(ErrorCode.INVALID_REQUEST, "Regular expressions for source topics are not supported yet.")
     for part in topology.subtopologies:
         for topic in part.state_changelog_topics:
             if topic.partitions:

@@ -1,7 +1,7 @@
 """The assignor `sticky`: balances tasks over members, and leaves them where their state is.
 
 1. A member keeps its previous active tasks, up to its share.
-2. A task goes to a member with a standby, a warm-up, or offsets of it on disk, up to the share.
+2. A task goes to a member with a standby of it, or with its offsets on disk, up to the share.
 3. Other tasks go to the least loaded member of the least loaded process.
 4. Standby tasks of stateful subtopologies follow in the same way. A process never has the same task twice.
 
@@ -224,7 +224,7 @@ def _holders(given: AssignedMember, member: _Member) -> dict[TaskId, _Holder]:
         for subtopology_id, offsets in given.task_offsets.items()
         for partition, offset in offsets.items()
     }
-    for task in (*_flat(given.assigned.standby), *_flat(given.assigned.warmup)):
+    for task in _flat(given.assigned.standby):
         found[task] = _Holder(True, found[task].offset if task in found else 0, member)
     return found
 
