@@ -122,7 +122,9 @@ class Run:
         while not is_over():
             for _ in range(RECORDS_OF_A_TICK):
                 self._write()
-            self._writer.poll(TICK_SECONDS)
+            tick_ends = time.monotonic() + TICK_SECONDS
+            while (left := tick_ends - time.monotonic()) > 0:
+                self._writer.poll(left)
             self._replace_failed()
 
     def _write(self):
@@ -151,7 +153,6 @@ class Run:
         if strike == KILL:
             instance.kill()
             self.counts.kills_of_instances += 1
-            self._expected.is_exact = False
         else:
             instance.close()
             self.counts.closed_instances += 1
@@ -163,7 +164,8 @@ class Run:
         while True:
             self._replace_failed()
             results, committed, ends = self._results(), self._committed(), self._ends()
-            if self._expected.is_complete(results) and committed == ends:
+            was_killed = self.counts.kills_of_the_broker + self.counts.kills_of_instances > 0
+            if self._expected.is_complete(results, was_killed=was_killed) and committed == ends:
                 return
             state = sum(map(len, results.values())), committed
             if state != before:
