@@ -14,6 +14,7 @@ import pytest
 
 from tests import kafka_tools
 from tests.conftest import CAMPAIGN
+from tests.crashes import lengths
 from tests.crashes.broker_under_test import BrokerUnderTest
 from tests.crashes.ledger import HELD, Ledger, current_commit
 from tests.crashes.streams.brokers import KafkaUnderTest
@@ -24,7 +25,7 @@ from tests.free_ports import free_port
 pytestmark = [pytest.mark.faults, pytest.mark.kafka_streams]
 
 KIND = "kafka-streams"
-SECONDS = float(os.environ.get("SECONDS", "8"))
+SECONDS = float(os.environ.get("SECONDS", "6"))
 RUN_SECONDS_MAX = 60.0
 SUMMARY = (
     "{kills_of_the_broker} kills of the broker, {kills_of_instances} of instances, {closed_instances} closed "
@@ -76,7 +77,7 @@ def test_each_input_record_of_totals_has_exactly_one_result(tmp_path, compiled, 
     record_property(CAMPAIGN, text)
 
 
-@pytest.mark.parametrize("strikes", [[CLOSE], STRIKES], ids=["closed", "killed"])
+@pytest.mark.parametrize("strikes", lengths.drawn([CLOSE], STRIKES), ids="+".join)
 def test_the_last_counts_of_words_cover_all_input(tmp_path, compiled, strikes):
     run = Run(0, tmp_path, new_broker(tmp_path / "broker"), compiled, "word-count", strikes=strikes)
     with run:

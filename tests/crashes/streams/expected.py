@@ -29,7 +29,7 @@ class Totals:
         self.records += 1
         return key, str(value)
 
-    def is_complete(self, results, *, was_killed):  # noqa: ARG002 - kills change nothing
+    def is_complete(self, results, *, was_killed):
         """Return whether all results are there.
 
         Args:
