@@ -13,16 +13,13 @@ PartitionsByTopic: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class EndpointPartitions(NamedTuple):
-    """Partitions by topic. Those of standby and warm-up tasks are one list, as in heartbeats."""
-
     active: PartitionsByTopic
-    standby: PartitionsByTopic
+    standby: PartitionsByTopic  # of warm-up tasks, too
 
 
 def endpoint_partitions(
     assigned: Tasks, topology: ConfiguredTopology, partitions_of: PartitionsOf
 ) -> EndpointPartitions:
-    """Return the input partitions of the assigned tasks of one member."""
     inputs = {part.id: sorted(part.input_topics) for part in topology.subtopologies or ()}
 
     def by_topic(*roles: PartitionsBySubtopology) -> PartitionsByTopic:

@@ -32,8 +32,6 @@ DEFAULT_REPLICATION_FACTOR = -1
 
 
 class StreamsStatus(IntEnum):
-    """Codes of a group's status in heartbeats."""
-
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
     INCORRECTLY_PARTITIONED_TOPICS = 2
@@ -44,8 +42,6 @@ class StreamsStatus(IntEnum):
 
 
 class TopologyProblem(NamedTuple):
-    """The reason why a group has no tasks yet, for the status of its members."""
-
     status: StreamsStatus
     detail: str
 
@@ -118,16 +114,12 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> ConfiguredTopo
 
 
 class _Counts:
-    """Partition counts by topic: of existing topics, and decided ones of internal topics.
-
-    An existing topic keeps its count, as in Kafka; `_missing_topics` compares it with the decided one.
-    """
-
     def __init__(self, partitions_of: PartitionsOf) -> None:
         self._partitions_of = partitions_of
         self.decided: dict[str, int] = {}
 
     def get(self, topic: str) -> int | None:
+        # An existing topic keeps its count, as in Kafka; `_missing_topics` compares it with the decided one.
         existing = self._partitions_of(topic)
         return self.decided.get(topic) if existing is None else existing
 

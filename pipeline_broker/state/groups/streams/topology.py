@@ -10,8 +10,6 @@ __all__ = ["CopartitionGroup", "Subtopology", "TopicInfo", "Topology", "Topology
 
 
 class TopologyError(Exception):
-    """A topology that no group can run. The heartbeat gets the error code and the message."""
-
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -34,8 +32,7 @@ class TopicInfo(NamedTuple):
 
 
 class CopartitionGroup(NamedTuple):
-    """Topics that need equal partition counts, as indexes into the lists of their subtopology."""
-
+    # Topics that need equal partition counts, as indexes into the lists of their subtopology.
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
     repartition_source_topics: tuple[int, ...] = ()

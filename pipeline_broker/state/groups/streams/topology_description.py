@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["NO_PLUGIN", "DescriptionStatus", "description_status"]
+__all__ = ["NO_PLUGIN", "DescriptionStatus"]
 
 NO_PLUGIN = "The broker has no streams group topology description plugin configured."
 """The message of UNSUPPORTED_VERSION, the answer to each update."""
 
 
 class DescriptionStatus(IntEnum):
-    """Codes of `topology_description_status` in descriptions of groups."""
-
     NOT_REQUESTED = 0
     NOT_STORED = 1
     ERROR = 2
     AVAILABLE = 3
-
-
-def description_status(*, is_requested: bool, is_described: bool) -> DescriptionStatus:
-    """Return the status of a group; `is_described` is False if its description has an error."""
-    return DescriptionStatus.NOT_STORED if is_requested and is_described else DescriptionStatus.NOT_REQUESTED

@@ -26,7 +26,6 @@ __all__ = ["assign_sticky"]
 def assign_sticky(
     members: Mapping[str, AssignedMember], topology: ConfiguredTopology, configs: AssignmentConfigs
 ) -> dict[str, Tasks]:
-    """Assign every task once as active, and `standby_replicas` times as standby as far as other processes exist."""
     subtopologies = topology.subtopologies or ()
     tasks = [TaskId(part.id, index) for part in subtopologies for index in range(part.tasks)]
     stateful_ids = {part.id for part in subtopologies if part.is_stateful}
@@ -41,8 +40,6 @@ def assign_sticky(
 
 
 class _Quota:
-    """The share of tasks of each member that is not full."""
-
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks = tasks
         self._members = members
@@ -52,7 +49,7 @@ class _Quota:
         self.share = -(-self._tasks // self._members) if self._members else 0
 
     def count(self, tasks: int) -> None:
-        """Count the tasks of a member that got another one: a full member leaves the average."""
+        # Of a member that got another task. A full member leaves the average.
         if tasks == self.share:
             self._members -= 1
             self._tasks -= tasks
@@ -105,8 +102,6 @@ class ByLoad(Generic[_Loaded]):
 
 
 class _Holder(NamedTuple):
-    """A member with state of a task."""
-
     is_standby_now: bool
     offset: int
     member: _Member
@@ -185,7 +180,6 @@ class _Plan:
         return None
 
     def _give_standby(self, task: TaskId, queue: ByLoad[_Process]) -> None:
-        """Add a standby to the least loaded process without the task, if such a process exists."""
         popped: list[_Process] = []
         while queue:
             process = queue.pop()
