@@ -137,6 +137,7 @@ class Run:
             self._instances.remove(instance)
             instance.kill()
             self.counts.gave_up += 1
+            print(f"{instance.directory.name} gave up: {instance.error}")
             self._start_instance(instance.directory)
 
     def _strike(self):

@@ -4,7 +4,7 @@
 2. Copartitioned topics get equal numbers.
 3. A changelog topic gets one partition for each task.
 
-Counterparts in Kafka: `InternalTopicManager`, `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`.
+Counterpart in Kafka: `InternalTopicManager`, `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ __all__ = [
 
 PartitionsOf: TypeAlias = Callable[[str], int | None]
 """Returns the number of partitions of an existing topic, or None."""
+TASKS_MAX = 20_000
+"""Maximum number of tasks of a topology, which are assigned in one turn."""
 NAMES_SHOWN_MAX = 3
 DEFAULT_REPLICATION_FACTOR = -1
 
@@ -103,6 +105,7 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> ConfiguredTopo
         _equalize_copartitioned_topics(topology.subtopologies, counts)
         _decide_changelog_topics(topology.subtopologies, counts)
         configured = sorted(_configured(part, counts) for part in topology.subtopologies)
+        _check_task_count(sum(part.tasks for part in configured))
         missing = _missing_topics(configured, partitions_of)
     except _ProblemError as error:
         return ConfiguredTopology(topology.epoch, None, (), error.problem)
@@ -148,13 +151,16 @@ def _decide_repartition_topics(subtopologies: Collection[Subtopology], counts: _
     decided = counts.decided
     repartition_topics = [topic for part in subtopologies for topic in part.repartition_source_topics]
     decided.update((topic.name, topic.partitions) for topic in repartition_topics if topic.partitions)
-    sinks = [(part, topic) for part in subtopologies for topic in part.repartition_sink_topics]
-    while undecided := [(part, topic) for part, topic in sinks if topic not in decided]:
+    undecided = list(subtopologies)
+    while undecided := [
+        part for part in undecided if any(name not in decided for name in part.repartition_sink_topics)
+    ]:
         before = len(decided)
-        for part, topic in undecided:
+        for part in undecided:
             count = _largest_known_source(part, counts)
-            if count is not None:
-                decided.setdefault(topic, count)
+            for name in part.repartition_sink_topics:
+                if count is not None:
+                    decided.setdefault(name, count)
         if len(decided) == before:
             raise _invalid(
                 "Failed to compute number of partitions for all repartition topics. "
@@ -176,7 +182,7 @@ def _largest_known_source(part: Subtopology, counts: _Counts) -> int | None:
 
 def _equalize_copartitioned_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> None:
     topics = [topic for part in subtopologies for topic in part.repartition_source_topics]
-    fixed = {topic.name for topic in topics if topic.partitions}
+    fixed = {topic.name: counts[topic.name] for topic in topics if topic.partitions}
     flexible = {topic.name for topic in topics if not topic.partitions}
     for part in subtopologies:
         for group in part.copartition_groups:
@@ -186,13 +192,13 @@ def _equalize_copartitioned_topics(subtopologies: Collection[Subtopology], count
                 _equalize(names, fixed, flexible, counts)
 
 
-def _equalize(names: Collection[str], fixed: Collection[str], flexible: Collection[str], counts: _Counts) -> None:
+def _equalize(names: Collection[str], fixed: Mapping[str, int], flexible: Collection[str], counts: _Counts) -> None:
     repartition = {name: counts[name] for name in sorted(names) if name in fixed or name in flexible}
     external = {name: counts[name] for name in sorted(names) if name not in repartition}
     if external:
         wanted = _same_count(external, external)
     elif fixed:
-        wanted = _same_count({name: counts[name] for name in fixed}, repartition)
+        wanted = _same_count(fixed, repartition)  # fixed ones of all groups, as in Kafka
     else:
         wanted = max(repartition.values())
     for name, count in repartition.items():
@@ -237,6 +243,11 @@ def _configured(part: Subtopology, counts: _Counts) -> ConfiguredSubtopology:
 
 def _with_counts(topics: Collection[TopicInfo], counts: _Counts) -> tuple[TopicInfo, ...]:
     return tuple(topic._replace(partitions=topic.partitions or counts.decided_for(topic.name)) for topic in topics)
+
+
+def _check_task_count(tasks: int) -> None:
+    if tasks > TASKS_MAX:
+        raise _invalid(f"The topology has {tasks} tasks, but {TASKS_MAX} is the maximum.")
 
 
 def _missing_topics(

@@ -79,6 +79,27 @@ def test_a_negative_epoch_is_rejected():
         check_topology(word_count()._replace(epoch=-1))
 
 
+@pytest.mark.parametrize(
+    ("subtopologies", "message"),
+    [
+        (tuple(Subtopology(str(number)) for number in range(501)), "501 subtopologies, but 500"),
+        ((Subtopology("0", ("in",) * 5001),), "5001 names of topics, but 5000"),
+        ((Subtopology("0", ("in",), copartition_groups=(CopartitionGroup((0,) * 4999),)),), "5001 names"),
+    ],
+)
+def test_a_topology_has_a_maximum_size(subtopologies, message):
+    with pytest.raises(TopologyError, match=message) as raised:
+        check_topology(Topology(0, subtopologies))
+    assert raised.value.code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_a_topology_has_a_maximum_number_of_tasks():
+    parts = [Subtopology(str(number), ("a",)) for number in range(3)]
+    message = "The topology has 20001 tasks, but 20000 is the maximum."
+    assert invalid(*parts, a=6667) == message
+    assert configured(*parts, a=6666).problem is None
+
+
 def test_a_valid_topology_is_accepted():
     check_topology(word_count(copartition_groups=(CopartitionGroup((0,)),)))
 

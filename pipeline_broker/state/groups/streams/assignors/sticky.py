@@ -6,8 +6,9 @@
 4. Standby tasks of stateful subtopologies follow in the same way. A process never has the same task twice.
 
 A process with more members gets more tasks. A share is the rounded-up average of the members that are not full yet.
+Of equal loads the lowest id is first; in Kafka, the order of hash maps decides.
 
-Counterpart in Kafka: `StickyTaskAssignor`. It breaks ties by the order of hash maps, this assignor by ids.
+Counterpart in Kafka: `StickyTaskAssignor`.
 """
 
 from __future__ import annotations
