@@ -175,7 +175,6 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 
 def count_offsets(broker: Broker, group_id: str) -> int:
-    """Return the number of committed offsets of a group; 0 if the group is unknown."""
     coordinator = coordinator_of(broker, group_id)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 

@@ -75,7 +75,6 @@ class Leadership:
         return next((each for each in self.brokers(listener) if each.broker_id == leader.broker_id), None)
 
     def led(self, topic: Topic) -> Collection[int]:
-        """Return the partitions of a topic that this broker leads."""
         return range(topic.partitions)
 
     def leader_of(self, topic: str, partition: int) -> Leader:

@@ -146,7 +146,6 @@ class RequestCondition:
         return self.matches_names(subject)
 
     def matches_names(self, names: Names) -> bool:
-        """Return whether the condition matches a request by its names alone."""
         if self.group is not None and self.group not in names.groups:
             return False
         if self.topic is None and self.partition is None:

@@ -42,7 +42,6 @@ class PlacedPartitions:
         return (self.topic_id, self.numbers) == (expected.topic_id, expected.numbers)
 
     def led_by(self, broker_id: int) -> Sequence[int]:
-        """Return the added partitions that a broker will lead."""
         del broker_id
         return self.numbers
 

@@ -14,9 +14,11 @@ import pytest
 
 from tests import kafka_tools
 from tests.conftest import CAMPAIGN
+from tests.crashes import lengths
 from tests.crashes.broker_under_test import BrokerUnderTest
 from tests.crashes.ledger import HELD, Ledger, current_commit
 from tests.crashes.streams.brokers import KafkaUnderTest
+from tests.crashes.streams.expected import Violated
 from tests.crashes.streams.instances import Compiled
 from tests.crashes.streams.run import CLOSE, SETTINGS, STRIKES, Counts, Run
 from tests.free_ports import free_port
@@ -24,8 +26,9 @@ from tests.free_ports import free_port
 pytestmark = [pytest.mark.faults, pytest.mark.kafka_streams]
 
 KIND = "kafka-streams"
-SECONDS = float(os.environ.get("SECONDS", "8"))
+SECONDS = float(os.environ.get("SECONDS", "6"))
 RUN_SECONDS_MAX = 60.0
+SABOTAGED_RUNS_MAX = 5
 SUMMARY = (
     "{kills_of_the_broker} kills of the broker, {kills_of_instances} of instances, {closed_instances} closed "
     "({gave_up} gave up): {records} records"
@@ -76,7 +79,23 @@ def test_each_input_record_of_totals_has_exactly_one_result(tmp_path, compiled, 
     record_property(CAMPAIGN, text)
 
 
-@pytest.mark.parametrize("strikes", [[CLOSE], STRIKES], ids=["closed", "killed"])
+@pytest.mark.skipif(not lengths.AT_LENGTH, reason="at length only: AT_LENGTH=1")
+@pytest.mark.parametrize("sabotage", ["forgets-aborted-transactions", "forgets-transactional-offsets"])
+def test_a_sabotaged_broker_is_noticed(tmp_path, compiled, sabotage):
+    for seed in range(SABOTAGED_RUNS_MAX):
+        directory = tmp_path / f"run-{seed}"
+        run = Run(
+            seed, directory, OurBroker(directory, free_port(), settings=SETTINGS, variant=sabotage), compiled, "totals"
+        )
+        try:
+            with run:
+                run.run(RUN_SECONDS_MAX / 4)
+        except Violated:
+            return
+    pytest.fail(f"a broker that {sabotage} was not noticed in {SABOTAGED_RUNS_MAX} runs")
+
+
+@pytest.mark.parametrize("strikes", lengths.drawn([CLOSE], STRIKES), ids="+".join)
 def test_the_last_counts_of_words_cover_all_input(tmp_path, compiled, strikes):
     run = Run(0, tmp_path, new_broker(tmp_path / "broker"), compiled, "word-count", strikes=strikes)
     with run:

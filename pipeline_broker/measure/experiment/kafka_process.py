@@ -190,10 +190,7 @@ def _java(jars: Path, heap: str, *arguments: str) -> list[str]:
 
 
 def _pom(program: str) -> str:
-    if program == "kafka-streams":
-        dependencies = _dependency(_GROUP, program, VERSION)
-    else:
-        dependencies = _broker_dependencies()
+    dependencies = _dependency(_GROUP, program, VERSION) if program == "kafka-streams" else _broker_dependencies()
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>local</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>"

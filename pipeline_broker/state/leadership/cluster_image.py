@@ -65,7 +65,6 @@ class ClusterImage:
         self._led.update(loads)
 
     def forget(self, topic_id: bytes) -> None:
-        """Apply the deletion of all partitions of a topic."""
         self._led.subtract(Counter(record.leader for record in self._topics.pop(topic_id, {}).values()))
 
     def shared(self, record: PartitionRecord) -> PartitionRecord:

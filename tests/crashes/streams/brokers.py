@@ -29,9 +29,9 @@ class KafkaUnderTest:
 
     def start(self):
         config = self.directory / "server.properties"
-        java = [*kafka_tools.java_command(self.directory.parent), "-cp", kafka_tools.class_path()]
+        self.directory.mkdir(parents=True, exist_ok=True)
+        java = [*kafka_tools.java_command(self.directory), "-cp", kafka_tools.class_path()]
         if not config.exists():
-            self.directory.mkdir(parents=True)
             pairs = tuple(setting.split("=", 1) for setting in self.settings)
             settings = KafkaSettings("kafka", self.directory / "data", settings=pairs)
             config.write_text(settings.properties(self.port, self.port + 1))

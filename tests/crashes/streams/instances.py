@@ -39,6 +39,12 @@ class Instance:
     def has_processed(self):
         return "state RUNNING" in self.output.read_text(encoding="utf-8")
 
+    @property
+    def error(self):
+        """Return the first error in its output."""
+        lines = self.output.read_text(encoding="utf-8").splitlines()
+        return next((line for line in lines if "Exception" in line), lines[-1:])
+
     def close(self):
         """Let it leave its group."""
         self.process.stdin.close()

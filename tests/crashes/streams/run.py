@@ -1,8 +1,8 @@
 """A run: a broker, instances of one Kafka Streams application, a writer of input, and strikes.
 
-The strikes are drawn from the seed, a deck at a time. An instance is killed, or leaves its group, and another one starts
-in its place, with its state stores or without any; the broker is killed and started over its data. In the end all input
-must have its results, and the group must have committed the ends of the input.
+The strikes are drawn from the seed, a deck at a time. An instance is killed, or leaves its group, and another one
+starts in its place, with its state stores or without any; the broker is killed and started over its data. In the end
+all input must have its results, and the group must have committed the ends of the input.
 """
 
 import contextlib
@@ -122,7 +122,9 @@ class Run:
         while not is_over():
             for _ in range(RECORDS_OF_A_TICK):
                 self._write()
-            self._writer.poll(TICK_SECONDS)
+            tick_ends = time.monotonic() + TICK_SECONDS
+            while (left := tick_ends - time.monotonic()) > 0:
+                self._writer.poll(left)
             self._replace_failed()
 
     def _write(self):
@@ -135,6 +137,7 @@ class Run:
             self._instances.remove(instance)
             instance.kill()
             self.counts.gave_up += 1
+            print(f"{instance.directory.name} gave up: {instance.error}")
             self._start_instance(instance.directory)
 
     def _strike(self):
@@ -151,7 +154,6 @@ class Run:
         if strike == KILL:
             instance.kill()
             self.counts.kills_of_instances += 1
-            self._expected.is_exact = False
         else:
             instance.close()
             self.counts.closed_instances += 1
@@ -163,7 +165,8 @@ class Run:
         while True:
             self._replace_failed()
             results, committed, ends = self._results(), self._committed(), self._ends()
-            if self._expected.is_complete(results) and committed == ends:
+            was_killed = self.counts.kills_of_the_broker + self.counts.kills_of_instances > 0
+            if self._expected.is_complete(results, was_killed=was_killed) and committed == ends:
                 return
             state = sum(map(len, results.values())), committed
             if state != before:

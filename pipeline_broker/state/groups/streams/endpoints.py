@@ -14,20 +14,21 @@ PartitionsByTopic: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 class EndpointPartitions(NamedTuple):
     active: PartitionsByTopic
-    standby: PartitionsByTopic
+    standby: PartitionsByTopic  # of warm-up tasks, too
 
 
 def endpoint_partitions(
     assigned: Tasks, topology: ConfiguredTopology, partitions_of: PartitionsOf
 ) -> EndpointPartitions:
-    """Return the partitions of the assigned tasks of one member; those of warm-up tasks are left out, as in Kafka."""
     inputs = {part.id: sorted(part.input_topics) for part in topology.subtopologies or ()}
 
-    def by_topic(tasks: PartitionsBySubtopology) -> PartitionsByTopic:
-        return tuple(
+    def by_topic(*roles: PartitionsBySubtopology) -> PartitionsByTopic:
+        tasks = {part: frozenset[int]().union(*(role.get(part, ()) for role in roles)) for part in sorted(inputs)}
+        found = (
             (topic, tuple(sorted(number for number in numbers if number < (partitions_of(topic) or 0))))
-            for subtopology_id, numbers in sorted(tasks.items())
-            for topic in inputs.get(subtopology_id, ())
+            for part, numbers in tasks.items()
+            for topic in inputs[part]
         )
+        return tuple((topic, numbers) for topic, numbers in found if numbers)
 
-    return EndpointPartitions(by_topic(assigned.active), by_topic(assigned.standby))
+    return EndpointPartitions(by_topic(assigned.active), by_topic(assigned.standby, assigned.warmup))

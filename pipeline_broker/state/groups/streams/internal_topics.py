@@ -4,7 +4,7 @@
 2. Copartitioned topics get equal numbers.
 3. A changelog topic gets one partition for each task.
 
-Counterparts in Kafka: `InternalTopicManager`, `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`.
+Counterpart in Kafka: `InternalTopicManager`, `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
 
 PartitionsOf: TypeAlias = Callable[[str], int | None]
 """Returns the number of partitions of an existing topic, or None."""
+TASKS_MAX = 20_000
+"""Maximum number of tasks of a topology, which are assigned in one turn."""
 NAMES_SHOWN_MAX = 3
 DEFAULT_REPLICATION_FACTOR = -1
 
 
 class StreamsStatus(IntEnum):
-    """Codes of a group's status in heartbeats."""
-
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
     INCORRECTLY_PARTITIONED_TOPICS = 2
@@ -44,8 +44,6 @@ class StreamsStatus(IntEnum):
 
 
 class TopologyProblem(NamedTuple):
-    """The reason why a group has no tasks yet, for the status of its members."""
-
     status: StreamsStatus
     detail: str
 
@@ -107,6 +105,7 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> ConfiguredTopo
         _equalize_copartitioned_topics(topology.subtopologies, counts)
         _decide_changelog_topics(topology.subtopologies, counts)
         configured = sorted(_configured(part, counts) for part in topology.subtopologies)
+        _check_task_count(sum(part.tasks for part in configured))
         missing = _missing_topics(configured, partitions_of)
     except _ProblemError as error:
         return ConfiguredTopology(topology.epoch, None, (), error.problem)
@@ -118,16 +117,12 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> ConfiguredTopo
 
 
 class _Counts:
-    """Partition counts by topic: of existing topics, and decided ones of internal topics.
-
-    An existing topic keeps its count, as in Kafka; `_missing_topics` compares it with the decided one.
-    """
-
     def __init__(self, partitions_of: PartitionsOf) -> None:
         self._partitions_of = partitions_of
         self.decided: dict[str, int] = {}
 
     def get(self, topic: str) -> int | None:
+        # An existing topic keeps its count, as in Kafka; `_missing_topics` compares it with the decided one.
         existing = self._partitions_of(topic)
         return self.decided.get(topic) if existing is None else existing
 
@@ -156,13 +151,16 @@ def _decide_repartition_topics(subtopologies: Collection[Subtopology], counts: _
     decided = counts.decided
     repartition_topics = [topic for part in subtopologies for topic in part.repartition_source_topics]
     decided.update((topic.name, topic.partitions) for topic in repartition_topics if topic.partitions)
-    sinks = [(part, topic) for part in subtopologies for topic in part.repartition_sink_topics]
-    while undecided := [(part, topic) for part, topic in sinks if topic not in decided]:
+    undecided = list(subtopologies)
+    while undecided := [
+        part for part in undecided if any(name not in decided for name in part.repartition_sink_topics)
+    ]:
         before = len(decided)
-        for part, topic in undecided:
+        for part in undecided:
             count = _largest_known_source(part, counts)
-            if count is not None:
-                decided.setdefault(topic, count)
+            for name in part.repartition_sink_topics:
+                if count is not None:
+                    decided.setdefault(name, count)
         if len(decided) == before:
             raise _invalid(
                 "Failed to compute number of partitions for all repartition topics. "
@@ -184,7 +182,7 @@ def _largest_known_source(part: Subtopology, counts: _Counts) -> int | None:
 
 def _equalize_copartitioned_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> None:
     topics = [topic for part in subtopologies for topic in part.repartition_source_topics]
-    fixed = {topic.name for topic in topics if topic.partitions}
+    fixed = {topic.name: counts[topic.name] for topic in topics if topic.partitions}
     flexible = {topic.name for topic in topics if not topic.partitions}
     for part in subtopologies:
         for group in part.copartition_groups:
@@ -194,13 +192,13 @@ def _equalize_copartitioned_topics(subtopologies: Collection[Subtopology], count
                 _equalize(names, fixed, flexible, counts)
 
 
-def _equalize(names: Collection[str], fixed: Collection[str], flexible: Collection[str], counts: _Counts) -> None:
+def _equalize(names: Collection[str], fixed: Mapping[str, int], flexible: Collection[str], counts: _Counts) -> None:
     repartition = {name: counts[name] for name in sorted(names) if name in fixed or name in flexible}
     external = {name: counts[name] for name in sorted(names) if name not in repartition}
     if external:
         wanted = _same_count(external, external)
     elif fixed:
-        wanted = _same_count({name: counts[name] for name in fixed}, repartition)
+        wanted = _same_count(fixed, repartition)  # fixed ones of all groups, as in Kafka
     else:
         wanted = max(repartition.values())
     for name, count in repartition.items():
@@ -222,9 +220,7 @@ def _same_count(compared: Mapping[str, int], shown: Mapping[str, int]) -> int:
 def _decide_changelog_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> None:
     for part in subtopologies:
         tasks = _task_count(part, counts)
-        for topic in part.state_changelog_topics:
-            if topic.name not in part.source_topics:
-                counts.decided[topic.name] = tasks
+        counts.decided.update((topic.name, tasks) for topic in part.state_changelog_topics)
 
 
 def _task_count(part: Subtopology, counts: _Counts) -> int:
@@ -247,6 +243,11 @@ def _configured(part: Subtopology, counts: _Counts) -> ConfiguredSubtopology:
 
 def _with_counts(topics: Collection[TopicInfo], counts: _Counts) -> tuple[TopicInfo, ...]:
     return tuple(topic._replace(partitions=topic.partitions or counts.decided_for(topic.name)) for topic in topics)
+
+
+def _check_task_count(tasks: int) -> None:
+    if tasks > TASKS_MAX:
+        raise _invalid(f"The topology has {tasks} tasks, but {TASKS_MAX} is the maximum.")
 
 
 def _missing_topics(

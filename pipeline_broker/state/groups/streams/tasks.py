@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 __all__ = ["NO_TASKS", "PartitionsBySubtopology", "TaskId", "Tasks", "grouped"]
 
 PartitionsBySubtopology: TypeAlias = Mapping[str, frozenset[int]]
+"""Partitions of tasks by subtopology id. Subtopologies without tasks are left out."""
 
 
 class TaskId(NamedTuple):
@@ -16,8 +17,6 @@ class TaskId(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """Tasks of one member, by role. Subtopologies without tasks are left out."""
-
     active: PartitionsBySubtopology
     standby: PartitionsBySubtopology
     warmup: PartitionsBySubtopology

@@ -8,10 +8,13 @@ from pipeline_broker.base.error_code import ErrorCode
 
 __all__ = ["CopartitionGroup", "Subtopology", "TopicInfo", "Topology", "TopologyError", "check_topology"]
 
+SUBTOPOLOGIES_MAX = 500
+"""Maximum number of subtopologies of a group."""
+NAMES_MAX = 5_000
+"""Maximum number of topics and of copartitioned topics that the subtopologies of a group list."""
+
 
 class TopologyError(Exception):
-    """A topology that no group can run. The heartbeat gets the error code and the message."""
-
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -34,8 +37,7 @@ class TopicInfo(NamedTuple):
 
 
 class CopartitionGroup(NamedTuple):
-    """Topics that need equal partition counts, as indexes into the lists of their subtopology."""
-
+    # Topics that need equal partition counts, as indexes into the lists of their subtopology.
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
     repartition_source_topics: tuple[int, ...] = ()
@@ -78,6 +80,10 @@ def check_topology(topology: Topology) -> None:
     """
     if any(part.source_topic_regex for part in topology.subtopologies):
         raise TopologyError(ErrorCode.INVALID_REQUEST, "Regular expressions for source topics are not supported yet.")
+<<<<<<< HEAD
+=======
+    _check_size(topology)
+>>>>>>> k-topology
     for part in topology.subtopologies:
         for topic in part.state_changelog_topics:
             if topic.partitions:
@@ -94,6 +100,27 @@ def check_topology(topology: Topology) -> None:
         for group in part.copartition_groups:
             _check_indexes(part.id, group.source_topics, len(part.source_topics))
             _check_indexes(part.id, group.repartition_source_topics, len(part.repartition_source_topics))
+
+
+def _check_size(topology: Topology) -> None:
+    for count, names, limit in (
+        (len(topology.subtopologies), "subtopologies", SUBTOPOLOGIES_MAX),
+        (sum(map(_names, topology.subtopologies)), "names of topics", NAMES_MAX),
+    ):
+        if count > limit:
+            raise _invalid(f"The topology has {count} {names}, but {limit} is the maximum.")
+
+
+def _names(part: Subtopology) -> int:
+    lists = (
+        part.source_topics,
+        part.repartition_sink_topics,
+        part.repartition_source_topics,
+        part.state_changelog_topics,
+        *(group.source_topics for group in part.copartition_groups),
+        *(group.repartition_source_topics for group in part.copartition_groups),
+    )
+    return sum(map(len, lists)) + len(part.copartition_groups)
 
 
 def _check_indexes(subtopology_id: str, indexes: tuple[int, ...], count: int) -> None:

@@ -14,8 +14,6 @@ NO_PLUGIN = "The broker has no streams group topology description plugin configu
 
 
 class DescriptionStatus(IntEnum):
-    """Codes of `topology_description_status` in descriptions of groups."""
-
     NOT_REQUESTED = 0
     NOT_STORED = 1
     ERROR = 2
@@ -23,5 +21,5 @@ class DescriptionStatus(IntEnum):
 
 
 def description_status(*, is_requested: bool, is_described: bool) -> DescriptionStatus:
-    """Return the status of a group; `is_described` is False if its description has an error."""
+    # A group whose description has an error keeps the default.
     return DescriptionStatus.NOT_STORED if is_requested and is_described else DescriptionStatus.NOT_REQUESTED

@@ -32,22 +32,22 @@ public class StreamsOracle {
   private static final ObjectMapper MAPPER = new ObjectMapper();
   private static final Logger LOG = LoggerFactory.getLogger(StreamsOracle.class);
 
-  private record Sizes(JsonNode subtopologies) implements TopologyDescriber {
+  private record Sizes(JsonNode parts) implements TopologyDescriber {
     @Override
     public List<String> subtopologies() {
       List<String> names = new ArrayList<>();
-      subtopologies.fieldNames().forEachRemaining(names::add);
+      parts.fieldNames().forEachRemaining(names::add);
       return names;
     }
 
     @Override
     public int maxNumInputPartitions(String id) {
-      return subtopologies.get(id).get("tasks").asInt();
+      return parts.get(id).get("tasks").asInt();
     }
 
     @Override
     public boolean isStateful(String id) {
-      return subtopologies.get(id).get("stateful").asBoolean();
+      return parts.get(id).get("stateful").asBoolean();
     }
   }
 

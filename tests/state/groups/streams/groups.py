@@ -22,7 +22,7 @@ def topology(*sizes, stateful=()):
 @st.composite
 def topologies(draw):
     sizes = draw(st.lists(st.integers(1, 8), min_size=1, max_size=4))
-    stateful = draw(st.sets(st.integers(0, len(sizes) - 1)))
+    stateful = [index for index in range(len(sizes)) if draw(st.integers(0, 2))]
     return topology(*sizes, stateful=stateful)
 
 
@@ -31,8 +31,9 @@ def groups(draw):
     """Draw members with any previous tasks, among them tasks that no longer exist, and the topology and configs."""
     parts = draw(topologies())
     count = draw(st.integers(1, 7))
-    # Single letters: a hash map of Java has them in this order.
-    process_of = [f"{draw(st.sampled_from('abcd'))}" for _ in range(count)]
+    # Java's hash maps of any size have the first of these letters in this order, and so the members.
+    names = {}
+    process_of = [names.setdefault(draw(st.integers(0, 3)), "hijkl"[len(names)]) for _ in range(count)]
     roles = [{role: [] for role in (ACTIVE, STANDBY)} for _ in range(count)]
     offsets = [{} for _ in range(count)]
     nobody_or_member = st.sampled_from([None, *range(count)])
@@ -56,7 +57,7 @@ def groups(draw):
         )
         for index in range(count)
     }
-    return members, parts, AssignmentConfigs(standby_replicas=draw(st.integers(0, 2)))
+    return members, parts, AssignmentConfigs(standby_replicas=draw(st.sampled_from([1, 2, 0])))
 
 
 def flat(tasks):
@@ -68,9 +69,7 @@ def all_tasks(parts):
 
 
 def stateful_tasks(parts):
-    return [
-        TaskId(part.id, number) for part in parts.subtopologies if part.is_stateful for number in range(part.tasks)
-    ]
+    return [TaskId(part.id, number) for part in parts.subtopologies if part.is_stateful for number in range(part.tasks)]
 
 
 def after(members, assigned):

@@ -29,6 +29,11 @@ def test_a_task_reads_a_partition_of_each_topic_that_has_it():
     assert found == EndpointPartitions(active, (("words", (0,)),))
 
 
+def test_warm_ups_count_as_standbys():
+    found = of(standby=[("1", 0)], warmup=[("1", 2), ("0", 1)])
+    assert found == EndpointPartitions((), (("lines", (1,)), ("words", (0, 2))))
+
+
 def test_tasks_of_an_unknown_subtopology_are_left_out():
     assert of(active=[("9", 0)]) == EndpointPartitions((), ())
 

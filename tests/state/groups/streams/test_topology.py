@@ -79,6 +79,27 @@ def test_a_negative_epoch_is_rejected():
         check_topology(word_count()._replace(epoch=-1))
 
 
+@pytest.mark.parametrize(
+    ("subtopologies", "message"),
+    [
+        (tuple(Subtopology(str(number)) for number in range(501)), "501 subtopologies, but 500"),
+        ((Subtopology("0", ("in",) * 5001),), "5001 names of topics, but 5000"),
+        ((Subtopology("0", ("in",), copartition_groups=(CopartitionGroup((0,) * 4999),)),), "5001 names"),
+    ],
+)
+def test_a_topology_has_a_maximum_size(subtopologies, message):
+    with pytest.raises(TopologyError, match=message) as raised:
+        check_topology(Topology(0, subtopologies))
+    assert raised.value.code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_a_topology_has_a_maximum_number_of_tasks():
+    parts = [Subtopology(str(number), ("a",)) for number in range(3)]
+    message = "The topology has 20001 tasks, but 20000 is the maximum."
+    assert invalid(*parts, a=6667) == message
+    assert configured(*parts, a=6666).problem is None
+
+
 def test_a_valid_topology_is_accepted():
     check_topology(word_count(copartition_groups=(CopartitionGroup((0,)),)))
 
@@ -89,7 +110,10 @@ def test_a_topology_requires_sources_and_internal_topics():
 
 def test_missing_internal_topics_get_the_partitions_of_the_source():
     found = configure(word_count(), {"lines": 4}.get)
-    assert [(part.id, part.tasks, part.is_stateful) for part in found.subtopologies] == [("0", 4, False), ("1", 4, True)]
+    assert [(part.id, part.tasks, part.is_stateful) for part in found.subtopologies] == [
+        ("0", 4, False),
+        ("1", 4, True),
+    ]
     assert found.topics_to_create == (internal("counts", 4, -1, cleanup="x"), internal("words", 4, -1))
     detail = "Internal topics are missing: counts, words"
     assert found.problem == TopologyProblem(StreamsStatus.MISSING_INTERNAL_TOPICS, detail)
@@ -120,9 +144,7 @@ def test_an_existing_internal_topic_with_another_count_is_a_problem():
 
 def test_an_existing_repartition_topic_decides_the_number_of_tasks():
     found = configure(word_count(), {"lines": 4, "words": 7}.get)
-    assert found.problem.detail == (
-        "Existing topic words has different number of partitions: expected 4, found 7"
-    )
+    assert found.problem.detail == ("Existing topic words has different number of partitions: expected 4, found 7")
 
 
 def test_the_largest_source_decides():
@@ -167,7 +189,9 @@ def test_a_fixed_repartition_topic_must_match_its_copartitioned_source():
     first = Subtopology("0", ("a",), repartition_sink_topics=("r",))
     group = CopartitionGroup((0,), (), (0,))
     second = Subtopology("1", ("b",), repartition_source_topics=(internal("r", 4),), copartition_groups=(group,))
-    detail = "Number of partitions [4] of repartition topic [r] doesn't match number of partitions [5] of the source topic."
+    detail = (
+        "Number of partitions [4] of repartition topic [r] doesn't match number of partitions [5] of the source topic."
+    )
     assert problem(first, second, a=2, b=5) == TopologyProblem(StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS, detail)
 
 

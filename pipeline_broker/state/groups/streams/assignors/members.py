@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology
 from pipeline_broker.state.groups.streams.tasks import NO_TASKS, Tasks
@@ -12,6 +13,7 @@ __all__ = ["AssignedMember", "AssignmentConfigs", "Offsets", "TaskAssignor"]
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 """Sums of changelog offsets of tasks, by subtopology id and partition."""
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class AssignedMember(NamedTuple):
@@ -24,11 +26,11 @@ class AssignedMember(NamedTuple):
 
     process_id: str
     assigned: Tasks = NO_TASKS
-    task_offsets: Offsets = {}
-    task_end_offsets: Offsets = {}
+    task_offsets: Offsets = _NONE
+    task_end_offsets: Offsets = _NONE
     instance_id: str | None = None
     rack_id: str | None = None
-    client_tags: Mapping[str, str] = {}
+    client_tags: Mapping[str, str] = _NONE
 
 
 class AssignmentConfigs(NamedTuple):

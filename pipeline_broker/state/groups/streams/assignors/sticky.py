@@ -1,13 +1,14 @@
 """The assignor `sticky`: balances tasks over members, and leaves them where their state is.
 
 1. A member keeps its previous active tasks, up to its share.
-2. A task goes to a member with a standby, a warm-up, or offsets of it on disk, up to the share.
+2. A task goes to a member with a standby of it, or with its offsets on disk, up to the share.
 3. Other tasks go to the least loaded member of the least loaded process.
 4. Standby tasks of stateful subtopologies follow in the same way. A process never has the same task twice.
 
 A process with more members gets more tasks. A share is the rounded-up average of the members that are not full yet.
+Of equal loads the lowest id is first; in Kafka, the order of hash maps decides.
 
-Counterpart in Kafka: `StickyTaskAssignor`. It breaks ties by the order of hash maps, this assignor by ids.
+Counterpart in Kafka: `StickyTaskAssignor`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ __all__ = ["assign_sticky"]
 def assign_sticky(
     members: Mapping[str, AssignedMember], topology: ConfiguredTopology, configs: AssignmentConfigs
 ) -> dict[str, Tasks]:
-    """Assign every task once as active, and `standby_replicas` times as standby as far as other processes exist."""
     subtopologies = topology.subtopologies or ()
     tasks = [TaskId(part.id, index) for part in subtopologies for index in range(part.tasks)]
     stateful_ids = {part.id for part in subtopologies if part.is_stateful}
@@ -41,8 +41,6 @@ def assign_sticky(
 
 
 class _Quota:
-    """The share of tasks of each member that is not full."""
-
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks = tasks
         self._members = members
@@ -52,7 +50,7 @@ class _Quota:
         self.share = -(-self._tasks // self._members) if self._members else 0
 
     def count(self, tasks: int) -> None:
-        """Count the tasks of a member that got another one: a full member leaves the average."""
+        # Of a member that got another task. A full member leaves the average.
         if tasks == self.share:
             self._members -= 1
             self._tasks -= tasks
@@ -105,8 +103,6 @@ class ByLoad(Generic[_Loaded]):
 
 
 class _Holder(NamedTuple):
-    """A member with state of a task."""
-
     is_standby_now: bool
     offset: int
     member: _Member
@@ -185,7 +181,6 @@ class _Plan:
         return None
 
     def _give_standby(self, task: TaskId, queue: ByLoad[_Process]) -> None:
-        """Add a standby to the least loaded process without the task, if such a process exists."""
         popped: list[_Process] = []
         while queue:
             process = queue.pop()
@@ -224,7 +219,7 @@ def _holders(given: AssignedMember, member: _Member) -> dict[TaskId, _Holder]:
         for subtopology_id, offsets in given.task_offsets.items()
         for partition, offset in offsets.items()
     }
-    for task in (*_flat(given.assigned.standby), *_flat(given.assigned.warmup)):
+    for task in _flat(given.assigned.standby):
         found[task] = _Holder(True, found[task].offset if task in found else 0, member)
     return found
 
