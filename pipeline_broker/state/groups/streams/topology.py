@@ -80,10 +80,7 @@ def check_topology(topology: Topology) -> None:
     """
     if any(part.source_topic_regex for part in topology.subtopologies):
         raise TopologyError(ErrorCode.INVALID_REQUEST, "Regular expressions for source topics are not supported yet.")
-<<<<<<< HEAD
-=======
     _check_size(topology)
->>>>>>> k-topology
     for part in topology.subtopologies:
         for topic in part.state_changelog_topics:
             if topic.partitions:
