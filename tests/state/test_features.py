@@ -97,7 +97,7 @@ def test_the_epoch_grows_with_every_change():
 
 def test_equal_levels_and_validation_change_nothing():
     features = of_new_cluster()
-    assert update(features, ("metadata.version", 30), ("kraft.version", 1)) is None
+    assert update(features, ("metadata.version", 33), ("kraft.version", 1)) is None
     assert update(features, (LEADERS, 0, 2), validate_only=True) is None
     assert finalized(features) == finalized(of_new_cluster())
 
