@@ -105,7 +105,7 @@ def offsets_to_commit(
 
 
 def topics_to_commit(call: Call, wanted_topics: Sequence[Any], *, by_id: bool) -> list[Topic | ErrorCode]:
-    """Return the topic that each part of a request is about, or the error for its partitions."""
+    # For each part of the request its topic, or the error of its partitions.
     is_allowed = topics_allowed(call, AclOperation.READ)
     return [_find(call, wanted, is_allowed, by_id=by_id) for wanted in wanted_topics]
 

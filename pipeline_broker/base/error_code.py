@@ -6,8 +6,6 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of the protocol, with Kafka's names."""
-
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

@@ -204,7 +204,7 @@ class Broker:
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """Return the entries to commit before serving.
 
-        The entries are the missing markers and records of decided transactions, and the records of a new cluster.
+        The entries are the missing markers and records of decided transactions, and the id of a new cluster.
         """
         entries = self.transactions.start_entries(now_ms)
         if self.members is not None:
@@ -212,9 +212,8 @@ class Broker:
                 self.partitions_open(write)  # early: the startup makes it durable, or fails, before clients connect
                 entries.append(self.append_metadata(write, now_ms))
         if self._cluster_id.value is None:
-            write = self._cluster_id.create(uuid_text(self.new_id().bytes), self.features.of_new_cluster())
+            write = self._cluster_id.create(uuid_text(self.new_id().bytes))
             self._cluster_id.durable(write)
-            self.features.durable(write)
             entries.append(self.append_metadata(write, now_ms))
         return entries
 
@@ -600,7 +599,7 @@ class Broker:
     def features(self) -> Features:
         from pipeline_broker.state.features import Features  # noqa: PLC0415 - on first use
 
-        return Features()
+        return Features(self._cluster_id)
 
     @functools.cached_property
     def client_metrics(self) -> ClientMetrics:

@@ -57,7 +57,7 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
 
 
 def _has_arrived(call: Envelope, request: ApiVersionsRequest) -> bool:
-    """Return whether this is the broker that the client expects (KIP-1242)."""
+    # KIP-1242: a name or an address may lead a client to another broker.
     return request.cluster_id is None or call.destination in {None, (request.cluster_id, request.node_id)}
 
 

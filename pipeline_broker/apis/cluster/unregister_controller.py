@@ -14,7 +14,7 @@ from pipeline_broker.wire.messages.cluster.unregister_controller import (
 from stages.request import Send
 
 METADATA_VERSION_MIN = 33
-"""The level that introduced the record of an unregistered controller, 4.4-IV2."""
+"""The level of 4.4-IV2, which introduced the record of an unregistered controller."""
 
 
 def handle(call: Call, request: UnregisterControllerRequest) -> Send:

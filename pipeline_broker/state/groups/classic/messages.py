@@ -58,8 +58,6 @@ class JoinRequest:
 
 
 class JoinedMember(NamedTuple):
-    """A member, as listed in the leader's JoinGroup response."""
-
     member_id: str
     group_instance_id: str | None
     metadata: bytes
