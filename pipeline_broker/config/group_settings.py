@@ -40,8 +40,12 @@ class GroupSettings:
                     least, most = limits
                     values[name] = min(max(values[name], least), most)
             elif inherited is not None:
-                values[name] = getattr(config, inherited)
+                values[name] = cls.of_broker(config, inherited)
         return cls(**values)
+
+    @classmethod
+    def of_broker(cls, config: BrokerConfig, field: str) -> Any:
+        return getattr(config, field)
 
     @classmethod
     def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int] | None:
@@ -101,10 +105,16 @@ class StreamsGroupSettings(GroupSettings):
     assignor_name: str
 
     @classmethod
+    def of_broker(cls, config: BrokerConfig, field: str) -> Any:
+        if field == "group_streams_assignors":
+            return config.streams_assignors[0]
+        return super().of_broker(config, field)
+
+    @classmethod
     def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int] | None:
         if field == "num_standby_replicas":
             return 0, config.group_streams_max_standby_replicas
-        if field in {"initial_rebalance_delay_ms", "rack_aware_assignment_tags"}:
+        if field in {"initial_rebalance_delay_ms", "rack_aware_assignment_tags", "assignor_name"}:
             return None
         return super().limits(config, field)
 
