@@ -73,7 +73,6 @@ class Served:
 
     @property
     def advertised(self) -> tuple[int, int]:
-        """The lowest and highest version in ApiVersions."""
         lowest = self.versions[0] if self.advertised_min is None else self.advertised_min
         return lowest, self.versions[-1]
 

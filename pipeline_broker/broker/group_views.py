@@ -286,7 +286,6 @@ def _view(group: Group) -> GroupView:
 
 
 def offset_order(view: OffsetView) -> tuple[str, int]:
-    """Return the key that sorts offsets by topic and partition."""
     return view.topic, view.partition
 
 

@@ -17,8 +17,6 @@ NO_BROKER = -1
 
 
 class BrokerAddress(NamedTuple):
-    """A broker, as clients of a listener reach it."""
-
     broker_id: int
     host: str
     port: int

@@ -133,8 +133,6 @@ ARGUMENTS = "pipeline_broker.arguments"
 
 
 class RecordedCommand(DocumentedCommand):
-    """A command that stores its arguments in the context, for the report."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)

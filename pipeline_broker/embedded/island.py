@@ -31,7 +31,6 @@ class Island:
 
     @property
     def rules_without_effect(self) -> list[BegunRule]:
-        """The rules that `when` began and no effect completed."""
         return [begun for begun in self._all() if begun.rule is None]
 
     @property

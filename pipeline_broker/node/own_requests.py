@@ -29,7 +29,6 @@ class OwnRequests:
         self._is_wanted = trio.lowlevel.ParkingLot()
 
     def ask(self, request: Any, response_type: type[Any], done: Callable[[Any], None]) -> None:
-        """See `Ports.ask_self`."""
         del response_type
         if len(self._waiting) >= WAITING_MAX:
             done(None)
@@ -40,7 +39,6 @@ class OwnRequests:
     async def run(
         self, server: SocketServer, broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Handle requests until cancelled."""
         task_status.started()
         while True:
             while self._waiting:

@@ -56,8 +56,7 @@ class PlacedPartitions:
 
 class Placement(Protocol):
     @property
-    def broker_ids(self) -> Collection[int]:
-        """The brokers that manual assignments may name."""
+    def broker_ids(self) -> Collection[int]: ...
 
     def place(
         self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]

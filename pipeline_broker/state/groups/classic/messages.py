@@ -76,8 +76,6 @@ class JoinResult(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class SyncRequest:
-    """A SyncGroup request; the leader's contains the assignments of all members."""
-
     group_id: str
     generation_id: int
     member_id: str

@@ -42,7 +42,6 @@ def refresh_epoch(step: Step, *, must_bump: bool) -> None:
 
 
 def bump_epoch(step: Step) -> None:
-    """Bump the group epoch, because members were removed or a rebalance is forced."""
     _move(step, metadata_hash(step.topics, step.group.subscribed_topics), 1)
 
 

@@ -47,8 +47,6 @@ __all__ = ["ConsumerGroups"]
 
 
 class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
-    """All consumer groups of a broker."""
-
     changes: tuple[type, ...] = (ConsumerGroupUpdated,)
     group_class = ConsumerGroup
     updated = ConsumerGroupUpdated
@@ -58,7 +56,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
     # Members of the consumer protocol
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a ConsumerGroupHeartbeat once its changes are durable."""
         try:
             heartbeats.check_request(request, self.config)
             if is_leaving(request):
@@ -106,7 +103,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
     # Members of the classic protocol
 
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a JoinGroup request to a consumer group once its changes are durable."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
@@ -124,7 +120,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
         return self._finish(step, token, result, self._downgrade(step, frozenset(), epoch, rebalances=rebalances))
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup request to a consumer group once pending records are durable."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)

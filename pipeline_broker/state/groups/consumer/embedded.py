@@ -17,7 +17,6 @@ __all__ = ["partitions_by_id", "write_assignment"]
 
 
 def write_assignment(topics: TopicView, partitions: Partitions, version: int) -> bytes:
-    """Encode the assignment of a member, without deleted topics."""
     named = []
     for topic_id, numbers in partitions.items():
         topic = topics.by_id(topic_id)

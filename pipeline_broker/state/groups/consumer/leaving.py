@@ -15,7 +15,6 @@ __all__ = ["remove_members", "tombstone_all"]
 
 
 def remove_members(step: Step, members: Collection[Member]) -> None:
-    """Remove members, and bump the group epoch once for all of them."""
     regexes = Counter(member.metadata.topic_regex for member in members)
     for regex, count in regexes.items():
         if regex and step.group.regex_members(regex) == count:
@@ -24,7 +23,6 @@ def remove_members(step: Step, members: Collection[Member]) -> None:
 
 
 def tombstone_all(step: Step) -> None:
-    """Remove the whole group: it is deleted, or converted to another kind."""
     group = step.group
     for subject, names in (
         (Subject.CURRENT, list(group.members)),

@@ -92,8 +92,6 @@ class DescribedConsumerMember:
 
 @attrs.frozen(kw_only=True)
 class DescribedConsumerGroup:
-    """A described group; a missing one has the reason in `not_found`."""
-
     group_id: str
     not_found: str | None = None
     state: str = ""

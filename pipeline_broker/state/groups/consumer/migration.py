@@ -43,7 +43,6 @@ __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
 
 
 def check_upgrade(classic: ClassicGroup, config: BrokerConfig) -> None:
-    """Raise GroupError if a classic group cannot become a consumer group."""
     if not _allows("UPGRADE", config):
         reason = "online upgrade is disabled"
     elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:

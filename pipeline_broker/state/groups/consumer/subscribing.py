@@ -27,7 +27,6 @@ UNRESOLVED_MS = -1
 
 
 def check_regex(regex: str | None) -> None:
-    """Raise GroupError if an expression is invalid."""
     # Also check an expression that the group already has: it may come from a record that another broker wrote.
     if not regex:
         return

@@ -12,8 +12,6 @@ __all__ = ["ConsumerGroupUpdated", "GroupEpoch", "ResolvedRegex", "Subject"]
 
 
 class Subject(IntEnum):
-    """Subjects of updates, numbered like the types of their records."""
-
     GROUP_EPOCH = 3
     PARTITION_METADATA = 4  # written by Kafka before 4.1; gets a tombstone with the next group epoch
     MEMBER = 5

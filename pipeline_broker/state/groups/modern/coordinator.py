@@ -129,7 +129,6 @@ class ModernGroups(Generic[AnyGroup, AnyStep]):
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
-        """Run expired timers, with one write for each group."""
         late: dict[str, list[Timer]] = {}
         for timer in self._deadlines.pop_due(now_ms):
             group = self._group(timer.group_id)

@@ -128,7 +128,6 @@ class ModernGroup:
         return epoch == LEAVING_STATIC_EPOCH
 
     def is_classic(self, member: Any) -> bool:
-        """Return whether a member uses the classic protocol."""
         del member
         return False
 

@@ -55,7 +55,6 @@ def read_update(layouts: Layouts, record_type: int, key: bytes, value: bytes | N
 
 
 def target_epoch_layout(key: type[Any], value: type[Any]) -> Layout:
-    """Return the layout of the epoch of a target assignment, for the messages of one kind of group."""
     return Layout(
         key,
         None,

@@ -67,7 +67,6 @@ def chosen(new: Field | None, old: Field) -> Field:
 
 
 def is_leaving(request: MemberRequest) -> bool:
-    """Return whether the member leaves, for good or temporarily."""
     return request.member_epoch in {LEAVING_EPOCH, LEAVING_STATIC_EPOCH}
 
 
@@ -80,7 +79,6 @@ def check_leaving(request: MemberRequest) -> None:
 
 
 def check_full(step: Step, member_id: str, size_max: int) -> None:
-    """Raise GroupError if the group has no space for another member."""
     if len(step.group.members) >= size_max and member_id not in step.group.members:
         raise GroupError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

@@ -54,7 +54,6 @@ class Reconciliation:
     is_taken: Callable[[Any, int], bool]
 
     def next(self) -> CurrentAssignment:
-        """Return the next assignment, or the current one if nothing changes."""
         current = self.current
         if current.is_reconciled_to(self.target_epoch):
             return current

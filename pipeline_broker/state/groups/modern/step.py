@@ -32,8 +32,6 @@ class TimerKind(IntEnum):
 
 
 class Timer(NamedTuple):
-    """A timer of a member, or of the group if `member_id` is empty."""
-
     kind: TimerKind
     group_id: str
     member_id: str

@@ -14,8 +14,6 @@ __all__ = ["GroupUpdated", "Subjects", "TargetEpoch", "Update"]
 
 
 class Subjects(NamedTuple):
-    """The subjects that all kinds of groups have, by their meaning."""
-
     member: IntEnum
     target: IntEnum
     current: IntEnum

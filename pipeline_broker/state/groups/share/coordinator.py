@@ -261,7 +261,6 @@ class ShareGroups:
     # Administration
 
     def find(self, group_id: str) -> ShareGroup | None:
-        """Return a share group in its pending state; None if it is missing or of another kind."""
         group = self._registry.get(group_id)
         return group if isinstance(group, ShareGroup) and not group.is_deleted else None
 

@@ -88,7 +88,6 @@ def refresh_epoch(step: Step, configured: ConfiguredTopology, *, must_bump: bool
 
 
 def bump_epoch(step: Step) -> None:
-    """Bump the group epoch, because members were removed or a rebalance is forced."""
     _move(step, step.group.input)
 
 

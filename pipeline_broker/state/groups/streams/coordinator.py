@@ -34,8 +34,6 @@ __all__ = ["StreamsGroups"]
 
 
 class StreamsGroups(ModernGroups[StreamsGroup, Step]):
-    """All streams groups of a broker."""
-
     changes: tuple[type, ...] = (StreamsGroupUpdated,)
     group_class = StreamsGroup
     updated = StreamsGroupUpdated
@@ -43,7 +41,6 @@ class StreamsGroups(ModernGroups[StreamsGroup, Step]):
     epoch_subject = Subject.GROUP_EPOCH
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a StreamsGroupHeartbeat once its changes are durable."""
         try:
             heartbeats.check_request(request)
             if is_leaving(request):

@@ -10,7 +10,6 @@ __all__ = ["tombstone_all"]
 
 
 def tombstone_all(step: Step) -> None:
-    """Remove the group: it is deleted, or a classic group replaces it."""
     group = step.group
     for subject, names in (
         (Subject.CURRENT, list(group.members)),

@@ -65,7 +65,6 @@ def owned_tasks(member: Member) -> Tasks:
 
 
 def input_partitions(step: Step, member: Member) -> dict[str, tuple[int, ...]]:
-    """Return the partitions that a member reads as active tasks, by topic."""
     active, topology = owned_tasks(member).active, step.group.topology
     found: dict[str, tuple[int, ...]] = {}
     for part in () if topology is None else topology.subtopologies:

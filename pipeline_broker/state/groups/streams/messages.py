@@ -60,8 +60,6 @@ class HeartbeatRequest:
 
 
 class OwnEndpoint(NamedTuple):
-    """The endpoint of a member, and the partitions that it serves."""
-
     endpoint: Endpoint
     partitions: EndpointPartitions
 

@@ -49,7 +49,6 @@ class TaskReconciliation(Reconciliation):
                 found.assigned.setdefault(key, {}).update(dict.fromkeys(waiting, UNKNOWN_EPOCH))
 
     def _promoted(self, key: TaskKey) -> set[int]:
-        """Return the standbys or warm-ups that the target has as active tasks."""
         return set(self.wanted(TaskKey(Role.ACTIVE, key.subtopology_id))) & self.current.assigned[key].keys()
 
     def _keep_as(self, after: TaskKey, before: TaskKey, found: Difference) -> set[int]:

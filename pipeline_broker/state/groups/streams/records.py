@@ -180,7 +180,6 @@ def _write_topics(topics: Iterable[TopicInfo]) -> list[TopologyValue.TopicInfo]:
 
 
 def topology_value(read: Any) -> Topology:
-    """Return the topology of a record, or of a heartbeat, which has the same fields."""
     return Topology(read.epoch, tuple(_read_subtopology(part) for part in read.subtopologies))
 
 

@@ -13,8 +13,6 @@ __all__ = ["GroupEpoch", "StreamsGroupUpdated", "Subject"]
 
 
 class Subject(IntEnum):
-    """Subjects of updates, numbered like the types of their records."""
-
     GROUP_EPOCH = 17
     MEMBER = 19
     TARGET_EPOCH = 20
