@@ -36,7 +36,7 @@ SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeli
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts docs imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster connector plugin-runs bench targets suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts docs imports check mutants properties simulate kill kill-points power-cuts exactly-once streams faults hostile soak live live-kill cluster connector plugin-runs bench targets suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,10 @@ object-faults: $(VENV)/dev.stamp ## kill, stop and cut off a broker on a store o
 exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four clients and their broker (SECONDS=900 LEDGER=out/exactly-once.jsonl)
 	SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/exactly-once.jsonl) \
 		$(RUN)/python -m pytest -m exactly_once --capture=no --timeout=0
+
+streams: $(VENV)/dev.stamp ## kill instances of Kafka Streams applications and their broker (SECONDS=900 LEDGER=out/streams.jsonl AGAINST=kafka)
+	SECONDS=$(SECONDS) AGAINST=$(AGAINST) LEDGER=$(or $(LEDGER),out/streams.jsonl) \
+		$(RUN)/python -m pytest -m kafka_streams --capture=no --timeout=0
 
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
 	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \

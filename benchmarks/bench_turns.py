@@ -213,7 +213,7 @@ def transaction(port: int, count: int) -> Iterator[str]:
     assert not ask(connection, joining, 2).error_code
     yield "TxnOffsetCommit"
     stored = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(index, 0, -1, "") for index in range(count)]
-    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name, stored)
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name, partitions=stored)
     answer = ask(connection, TxnOffsetCommitRequest(f"t-{count}", group, *ids, topics=[topic]), 2)
     assert not answer.topics[0].partitions[0].error_code
     yield "EndTxn"

@@ -34,6 +34,7 @@ TARGETS: dict[str, dict[str, str]] = {
     "properties": {"EXAMPLES": "10", "PYTEST": "-k test_8_reading"},
     "simulate": {"SEEDS": "5"},
     "soak": {"SECONDS": "20"},
+    "streams": {"SECONDS": "5"},
 }
 """The variables of each target."""
 NOT_RUN = {

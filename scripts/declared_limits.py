@@ -32,6 +32,8 @@ LIMITS: dict[str, dict[str, str]] = {
         "telemetry/pushed_metrics.py": "FIELDS_MAX ATTRIBUTES_MAX TEXT_CHARACTERS_MAX",
         "apis/produce_template.py": "TEMPLATES_MAX",
         "apis/cluster/api_versions.py": "CLIENT_ID_CHARACTERS_MAX SOFTWARE_CHARACTERS_MAX",
+        "state/groups/streams/topology.py": "SUBTOPOLOGIES_MAX NAMES_MAX",
+        "state/groups/streams/internal_topics.py": "TASKS_MAX",
         "state/groups/offset_records.py": "TOPICS_REMEMBERED",
         "state/transactions/records.py": "KEYS_REMEMBERED PARTITIONS_REMEMBERED",
         "base/patterns.py": "REMEMBERED_BYTES_MAX MEMORY_BYTES_MAX",

@@ -19,7 +19,7 @@ from pipeline_broker.cli import COMMANDS, main
 from pipeline_broker.commands.cluster.bootstrap import ClientCommand
 from pipeline_broker.config.properties import broker_properties, topic_properties
 from pipeline_broker.config.resources import GROUP, RESOURCE_KINDS
-from pipeline_broker.config.settings import is_acted_on, is_topic_setting_acted_on
+from pipeline_broker.config.settings import KAFKA_VERSION, is_acted_on, is_topic_setting_acted_on
 from pipeline_broker.measure.experiment import runs
 from pipeline_broker.wire.registry import API_KEYS
 from pyspark_pipeline_broker import options as of_source
@@ -121,7 +121,7 @@ def apis() -> str:
         declared = API_KEYS[api.key].versions
         spans = (span(api.versions[0], api.versions[-1]), span(declared[0], declared[-1]), span(*api.advertised))
         rows.append(row(int(key), api.name, *spans))
-    return table(("key", "API", "served", "in Apache Kafka 4.3", "advertised"), rows)
+    return table(("key", "API", "served", f"in Apache Kafka {KAFKA_VERSION}", "advertised"), rows)
 
 
 def span(lowest: int, highest: int) -> str:

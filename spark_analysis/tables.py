@@ -16,8 +16,6 @@ Columns = dict[str, ColumnType]
 
 
 class Column(NamedTuple):
-    """The type of a column, and its meaning in Markdown."""
-
     kind: ColumnType
     meaning: str
 

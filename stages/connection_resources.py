@@ -16,8 +16,6 @@ __all__ = ["ConnectionResources"]
 
 
 class ConnectionResources(Protocol):
-    """The attributes of a processor that its connections use."""
-
     channel: RequestChannel
     limits: ConnectionLimits
     counters: NetworkCounters

@@ -53,7 +53,6 @@ class Mute:
         return reason in self.reasons
 
     def add(self, reason: MuteReason) -> bool:
-        """Add a reason, and return True if it is new."""
         if reason in self.reasons:
             return False
         self.reasons.add(reason)

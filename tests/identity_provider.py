@@ -32,6 +32,7 @@ def bearer_settings(folder):
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": f"file://{folder}/jwks.json",
         "sasl.oauthbearer.expected.audience": "broker",
+        "sasl.oauthbearer.allow.unverified.issuer": "true",
         "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": module,
     }
 

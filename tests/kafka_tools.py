@@ -45,6 +45,10 @@ def class_path():
     return f"{fetch_jars()}/*"
 
 
+def streams_class_path():
+    return f"{fetch_jars('kafka-streams')}/*:{class_path()}"
+
+
 def java_command(directory):
     """Return a Java command for a small program that logs to standard error; the directory is for its settings."""
     logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout

@@ -57,7 +57,13 @@ def _pairs(*modules):
     return found
 
 
-GROUP_MODULES = ("offset_commit_record", "group_metadata_record", "consumer_group_records", "share_group_records")
+GROUP_MODULES = (
+    "offset_commit_record",
+    "group_metadata_record",
+    "consumer_group_records",
+    "share_group_records",
+    "streams_group_records",
+)
 MESSAGES = {
     OFFSETS_TOPIC: _pairs(*GROUP_MODULES),
     TRANSACTIONS_TOPIC: _pairs("transaction_log_record"),

@@ -95,6 +95,11 @@ class Envelope:
         return None
 
     @property
+    def destination(self) -> tuple[str, int] | None:
+        """The ids of the cluster and of the broker; None before the client has authenticated."""
+        return None
+
+    @property
     def is_telemetry_wanted(self) -> bool:
         """True if ApiVersions advertises client telemetry (KIP-714); False before the client has authenticated."""
         return False
@@ -161,6 +166,10 @@ class Call(Envelope):
     @property
     def features(self) -> Features | None:
         return self.broker.features
+
+    @property
+    def destination(self) -> tuple[str, int] | None:
+        return self.broker.cluster_id, self.broker.leadership.broker_id
 
     @property
     def is_telemetry_wanted(self) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "share_groups",
     "share_partitions",
     "stored_settings",
+    "streams_groups",
     "transactions",
 ]
 
@@ -55,6 +56,12 @@ def consumer_groups() -> ModuleType:
 
 def share_groups() -> ModuleType:
     from pipeline_broker.state.groups.share import coordinator  # noqa: PLC0415 - on the first request
+
+    return coordinator
+
+
+def streams_groups() -> ModuleType:
+    from pipeline_broker.state.groups.streams import coordinator  # noqa: PLC0415 - on the first request
 
     return coordinator
 

@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import PartitionCommit, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from stages.request import TURN_COST
 
-__all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit", "partitions_of"]
+__all__ = [
+    "ANSWERED_IN_A_TURN",
+    "ANSWER_COST",
+    "OffsetsToCommit",
+    "offsets_to_commit",
+    "partitions_of",
+    "topics_to_commit",
+]
 
 # Cost of preparing one offset, about microseconds.
 OFFSET_COST = 6
@@ -93,6 +102,22 @@ def offsets_to_commit(
         # while other requests had their turns, the work is repeated and charged again.
         if call.cost < TURN_COST or topics == find():
             return OffsetsToCommit(refusals, partitions, prepared)
+
+
+def topics_to_commit(call: Call, wanted_topics: Sequence[Any], *, by_id: bool) -> list[Topic | ErrorCode]:
+    # For each part of the request its topic, or the error of its partitions.
+    is_allowed = topics_allowed(call, AclOperation.READ)
+    return [_find(call, wanted, is_allowed, by_id=by_id) for wanted in wanted_topics]
+
+
+def _find(call: Call, wanted: Any, is_allowed: Callable[[str], bool], *, by_id: bool) -> Topic | ErrorCode:
+    topics = call.broker.topics
+    topic = topics.by_id(wanted.topic_id) if by_id else topics.get(wanted.name)
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not is_allowed(wanted.name if topic is None else topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def partitions_of(wanted_topics: Sequence[Any]) -> Iterator[Any]:

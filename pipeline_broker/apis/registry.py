@@ -73,7 +73,6 @@ class Served:
 
     @property
     def advertised(self) -> tuple[int, int]:
-        """The lowest and highest version in ApiVersions."""
         lowest = self.versions[0] if self.advertised_min is None else self.advertised_min
         return lowest, self.versions[-1]
 
@@ -93,6 +92,7 @@ GROUPS = (needed.groups, needed.group_shards)
 CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)
 CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups)
 SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions)
+STREAMS_GROUPS = (*CLASSIC_GROUPS, needed.streams_groups)
 TRANSACTIONS = (needed.transactions,)
 QUOTAS = (needed.client_quotas, needed.quota_kinds)
 SETTINGS = (needed.stored_settings,)
@@ -189,6 +189,9 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
         Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=CONSUMER_GROUPS),
         Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=STREAMS_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_DESCRIBE, needs=STREAMS_GROUPS),
+        Served(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, elements_max=DECIDED_AT_ONCE_MAX),
         Served(ApiKey.CREATE_TOPICS, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.CREATE_PARTITIONS, writes=True, place=Place.CONTROLLER),
@@ -235,6 +238,7 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.LIST_PARTITION_REASSIGNMENTS, place=Place.CONTROLLER),
         Served(ApiKey.DESCRIBE_QUORUM, elements_max=DECIDED_AT_ONCE_MAX, place=Place.CONTROLLER),
         Served(ApiKey.UNREGISTER_BROKER, place=Place.CONTROLLER),
+        Served(ApiKey.UNREGISTER_CONTROLLER, place=Place.CONTROLLER),
         Served(ApiKey.ADD_RAFT_VOTER, place=Place.CONTROLLER),
         Served(ApiKey.REMOVE_RAFT_VOTER, place=Place.CONTROLLER),
     )

@@ -10,8 +10,6 @@ STDIN = 0
 
 
 class Terminal:
-    """The terminal of standard input as of now, if it is one."""
-
     def __init__(self) -> None:
         self._existed = os.isatty(STDIN)
 

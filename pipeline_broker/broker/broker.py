@@ -12,7 +12,7 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
@@ -53,6 +53,7 @@ from stages.request import Final, Pending
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
     from pipeline_broker.broker.registered_schemas import RegisteredSchemas
+    from pipeline_broker.broker.streams_topics import StreamsTopics
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
@@ -598,7 +599,7 @@ class Broker:
     def features(self) -> Features:
         from pipeline_broker.state.features import Features  # noqa: PLC0415 - on first use
 
-        return Features()
+        return Features(self._cluster_id)
 
     @functools.cached_property
     def client_metrics(self) -> ClientMetrics:
@@ -614,6 +615,18 @@ class Broker:
 
         path = self.config.pipeline_telemetry_file
         return ClientMetricsFile(None if path is None else Path(path), self.config.telemetry_max_bytes)
+
+    @functools.cached_property
+    def streams_topics(self) -> StreamsTopics:
+        from pipeline_broker.broker.streams_topics import StreamsTopics  # noqa: PLC0415 - on first use
+
+        return StreamsTopics(self._ask_controller)
+
+    def _ask_controller(self, request: Any, response_type: type[Any], done: Callable[[Any], None]) -> None:
+        if self.controller is None:
+            self.ports.ask_self(request, response_type, done)
+        else:
+            self.controller.ask(self.controller.controller_id, request, response_type, done)
 
     # Commits and time
 

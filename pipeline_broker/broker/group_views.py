@@ -20,6 +20,7 @@ from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.commits import FetchTopic
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.streams.group import StreamsGroup
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 
 if TYPE_CHECKING:
@@ -174,7 +175,6 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 
 def count_offsets(broker: Broker, group_id: str) -> int:
-    """Return the number of committed offsets of a group; 0 if the group is unknown."""
     coordinator = coordinator_of(broker, group_id)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
@@ -286,7 +286,6 @@ def _view(group: Group) -> GroupView:
 
 
 def offset_order(view: OffsetView) -> tuple[str, int]:
-    """Return the key that sorts offsets by topic and partition."""
     return view.topic, view.partition
 
 
@@ -306,6 +305,15 @@ def _members(coordinator: GroupCoordinator, group: Group) -> Iterator[MemberView
                 client_id=consumer.metadata.client_id,
                 client_host=consumer.metadata.client_host,
                 assignment={name: numbers for _, name, numbers in assignment},
+            )
+    elif isinstance(group, StreamsGroup):
+        for streams, partitions in coordinator.streams.assignments(group):
+            yield MemberView(
+                member_id=streams.member_id,
+                instance_id=streams.metadata.instance_id,
+                client_id=streams.metadata.client_id,
+                client_host=streams.metadata.client_host,
+                assignment=partitions,
             )
     else:
         described = coordinator.share.describe(group.group_id)

@@ -17,8 +17,6 @@ NO_BROKER = -1
 
 
 class BrokerAddress(NamedTuple):
-    """A broker, as clients of a listener reach it."""
-
     broker_id: int
     host: str
     port: int
@@ -75,7 +73,6 @@ class Leadership:
         return next((each for each in self.brokers(listener) if each.broker_id == leader.broker_id), None)
 
     def led(self, topic: Topic) -> Collection[int]:
-        """Return the partitions of a topic that this broker leads."""
         return range(topic.partitions)
 
     def leader_of(self, topic: str, partition: int) -> Leader:

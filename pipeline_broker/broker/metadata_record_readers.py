@@ -12,7 +12,7 @@ from pipeline_broker.quotas.client_quotas import read_quotas
 from pipeline_broker.security.acls import read_binding
 from pipeline_broker.security.delegation_tokens import read_token
 from pipeline_broker.security.scram_users import read_credential
-from pipeline_broker.state.cluster_id import read_cluster_id
+from pipeline_broker.state.cluster_id import read_cluster
 from pipeline_broker.state.dynamic_settings import read_settings
 from pipeline_broker.state.features import read_feature
 from pipeline_broker.state.leadership.records import read_node, read_open, read_partition
@@ -24,7 +24,7 @@ __all__ = ["METADATA_READERS", "read_metadata_record"]
 METADATA_READERS: Mapping[int, Callable[[bytes, bytes | None], Any]] = {
     RecordType.TOPIC: read_topic_record,
     RecordType.PRODUCER_IDS: read_producer_ids,
-    RecordType.CLUSTER: read_cluster_id,
+    RecordType.CLUSTER: read_cluster,
     RecordType.SETTINGS: read_settings,
     RecordType.SCRAM_USER: read_credential,
     RecordType.CLIENT_QUOTA: read_quotas,

@@ -102,6 +102,7 @@ class Ports:
         fault_store: object store to which fault rules apply.
         store_figures: counters of requests to the object store; None without a store.
         request_queues: number of request queues at startup. The topic of timelines gets as many partitions.
+        ask_self: sends a request to this broker, and calls the function with the response, or with None if it failed.
         cluster: the way to the controller; None for a broker without a cluster.
     """
 
@@ -121,6 +122,7 @@ class Ports:
     fault_store: FaultyStore | None = None
     store_figures: StoreFigures | None = None
     request_queues: int = 1
+    ask_self: Callable[[Any, type[Any], Callable[[Any], None]], None] = do_nothing
     cluster: ClusterPort | None = None
 
 

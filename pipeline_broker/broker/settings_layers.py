@@ -88,7 +88,6 @@ class SettingsLayers:
 
     @property
     def is_changed(self) -> bool:
-        """True if dynamic settings exist, for this broker or for all."""
         return any(self._dynamic_settings.settings(self.key(for_all=for_all)) for for_all in (True, False))
 
     def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:

@@ -134,7 +134,6 @@ class Transactions:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def all(self) -> Iterator[Transaction]:
-        """Return the transactions of all ids that this broker coordinates."""
         for shard in self._shards.values():
             yield from shard.coordinator
 

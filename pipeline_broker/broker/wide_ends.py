@@ -44,8 +44,6 @@ class WideEnd:
 
 
 class AppendMarker(Protocol):
-    """A function that appends a marker to a partition with an open transaction."""
-
     def __call__(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]
     ) -> None:
@@ -82,7 +80,6 @@ class WideEnds:
         self._decided.add(end)
 
     def begin(self, end: WideEnd) -> None:
-        """Start to append markers: the decision is durable."""
         self._decided.discard(end)
         self._ends.append(end)
 

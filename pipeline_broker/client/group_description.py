@@ -1,8 +1,7 @@
 """Descriptions of groups for people: state, members, assignments and lag.
 
 Groups of every kind have the same form. The client asks the coordinator for a consumer group first, then for a classic
-one, then for a share group (KIP-848). It decodes the assignments of classic members only for the protocol type
-`consumer`.
+one, a share group and a streams group. It decodes the assignments of classic members only for the protocol type `consumer`.
 """
 
 from __future__ import annotations
@@ -27,6 +26,10 @@ from pipeline_broker.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from pipeline_broker.wire.messages.groups.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
 from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -55,6 +58,7 @@ _KINDS = (
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, _CONSUMER),
     (DescribeGroupsRequest, DescribeGroupsResponse, "classic"),
     (ShareGroupDescribeRequest, ShareGroupDescribeResponse, _SHARE),
+    (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, "streams"),
 )
 
 
@@ -156,16 +160,18 @@ def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
         "coordinator": node,
         "protocol": found.protocol_type if is_classic else kind,
         "assignor": found.protocol_data if is_classic else found.assignor_name,
-        "members": [_member(it, found.protocol_type if is_classic else None) for it in found.members],
+        "members": [_member(it, found) for it in found.members],
     }
 
 
-def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
-    if protocol_type is not None:
+def _member(member: Any, group: Any) -> dict[str, Any]:
+    instance = getattr(member, "instance_id", None)
+    if isinstance(group, DescribeGroupsResponse.DescribedGroup):
         instance = member.group_instance_id
-        assigned = assigned_partitions(protocol_type, member.member_assignment) or {}
+        assigned = assigned_partitions(group.protocol_type, member.member_assignment) or {}
+    elif isinstance(group, StreamsGroupDescribeResponse.DescribedGroup):
+        assigned = _inputs(member, group)
     else:
-        instance = getattr(member, "instance_id", None)
         assigned = {it.topic_name: tuple(sorted(it.partitions)) for it in member.assignment.topic_partitions}
     return {
         "member": member.member_id,
@@ -175,6 +181,20 @@ def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
         "assignment": [
             {"topic": topic, "partitions": list(partitions)} for topic, partitions in sorted(assigned.items())
         ],
+    }
+
+
+def _inputs(
+    member: StreamsGroupDescribeResponse.Member, group: StreamsGroupDescribeResponse.DescribedGroup
+) -> dict[str, tuple[int, ...]]:
+    """Return the source topics of a member's active tasks, each with the numbers of the tasks."""
+    tasks = {it.subtopology_id: tuple(it.partitions) for it in member.assignment.active_tasks}
+    parts = [] if group.topology is None else group.topology.subtopologies or []
+    return {
+        topic: tasks[part.subtopology_id]
+        for part in parts
+        if part.subtopology_id in tasks
+        for topic in (*part.source_topics, *(it.name for it in part.repartition_source_topics))
     }
 
 

@@ -76,7 +76,6 @@ _BY_AGE = attrgetter("first_number")
 
 
 def size_of(record: NewRecord) -> int:
-    """Return an upper bound of the encoded size of a record, in bytes."""
     size = _RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"")
     for name, value in record.headers:
         size += len(name) * 4 + len(value or b"") + _RECORD_OVERHEAD  # a character has at most four bytes

@@ -32,8 +32,6 @@ class BrokerAddress:
 
 @attrs.frozen(slots=True)
 class Partition:
-    """A partition; `leader` is -1 while it has none."""
-
     index: int
     leader: int
     replicas: tuple[int, ...]

@@ -133,8 +133,6 @@ ARGUMENTS = "pipeline_broker.arguments"
 
 
 class RecordedCommand(DocumentedCommand):
-    """A command that stores its arguments in the context, for the report."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
@@ -207,7 +205,8 @@ def _given_command() -> str:
     "--with-kafka",
     is_flag=True,
     help="Also drive Apache Kafka twice: kafka-synced flushes every message, kafka has its defaults. Needs Java "
-    "17 and, the first time, Maven, which stores jars under ~/.cache/pipeline-broker.",
+    "17 and, the first time, Maven, which stores jars under ~/.cache/pipeline-broker. The variable KAFKA_VERSION "
+    "chooses its release.",
 )
 @click.option("--against", type=Address(), help="Also drive the broker at this HOST:PORT, as other; it is not stopped.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Names of assignors in `group.consumer.assignors` and `group.share.assignors` (KIP-848, KIP-932).
+"""Names of assignors in `group.consumer.assignors`, `group.share.assignors` and `group.streams.assignors`.
 
 A setting names an assignor by its short name or by Kafka's class. Classes of users are not supported.
 """
@@ -7,13 +7,23 @@ from collections.abc import Iterable, Mapping
 
 from pipeline_broker.config.properties import ConfigError
 
-__all__ = ["CONSUMER_ASSIGNORS", "SHARE_ASSIGNORS", "consumer_assignors", "share_assignor"]
+__all__ = [
+    "CONSUMER_ASSIGNORS",
+    "SHARE_ASSIGNORS",
+    "STREAMS_ASSIGNORS",
+    "consumer_assignors",
+    "share_assignor",
+    "streams_assignors",
+]
 
 CLASSES = "org.apache.kafka.coordinator.group.assignor."
 CONSUMER_ASSIGNORS: Mapping[str, str] = {"uniform": f"{CLASSES}UniformAssignor", "range": f"{CLASSES}RangeAssignor"}
 """Assignors of consumer groups: short name and Kafka's class."""
 SHARE_ASSIGNORS: Mapping[str, str] = {"simple": f"{CLASSES}SimpleAssignor"}
 """Assignors of share groups: short name and Kafka's class."""
+STREAMS_CLASSES = "org.apache.kafka.coordinator.group.streams.assignor."
+STREAMS_ASSIGNORS: Mapping[str, str] = {"sticky": f"{STREAMS_CLASSES}StickyTaskAssignor"}
+"""Assignors of streams groups: short name and Kafka's class."""
 
 
 def consumer_assignors(names: Iterable[str]) -> tuple[str, ...]:
@@ -40,6 +50,18 @@ def share_assignor(names: Iterable[str]) -> str:
     name, *more = _known("group.share.assignors", names, SHARE_ASSIGNORS)
     assert not more, "SHARE_ASSIGNORS has one item, and _known refuses it twice"
     return name
+
+
+def streams_assignors(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the short names of the assignors that streams groups may select, the default first.
+
+    Args:
+        names: the items of `group.streams.assignors`.
+
+    Raises:
+        ConfigError: the list is empty, or has an unknown name or one assignor under both of its names.
+    """
+    return _known("group.streams.assignors", names, STREAMS_ASSIGNORS)
 
 
 def _known(name: str, items: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:

@@ -124,6 +124,21 @@ class BrokerConfig:
     group_share_partition_max_record_locks: int
     group_share_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_assignors: tuple[str, ...]
+    group_streams_heartbeat_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_size: int
+    group_streams_max_standby_replicas: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_rack_aware_assignment_tags: tuple[str, ...]
+    group_streams_session_timeout_ms: int
     offset_metadata_max_bytes: int
     offsets_topic_num_partitions: int
     offsets_retention_minutes: int
@@ -194,6 +209,15 @@ class BrokerConfig:
             ConfigError: see `assignors.share_assignor`.
         """
         return assignors.share_assignor(self.group_share_assignors)
+
+    @functools.cached_property
+    def streams_assignors(self) -> tuple[str, ...]:
+        """Names of the assignors that streams groups may select, the default first.
+
+        Raises:
+            ConfigError: see `assignors.streams_assignors`.
+        """
+        return assignors.streams_assignors(self.group_streams_assignors)
 
     @functools.cached_property
     def listener_configs(self) -> tuple[ListenerConfig, ...]:

@@ -38,8 +38,6 @@ VALUE_BYTES_MAX = 32_767
 
 
 class Operation(enum.IntEnum):
-    """An operation of IncrementalAlterConfigs, with its number in the protocol."""
-
     SET = 0
     DELETE = 1
     APPEND = 2

@@ -10,6 +10,7 @@ __all__ = ["check_group_settings"]
 KINDS = ("consumer", "share", "streams")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 OFFSET_RESET = "share.auto.offset.reset"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
 def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int], broker: Callable[[str], int]) -> None:
@@ -30,6 +31,9 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
             " or of the format 'by_duration:<PnDTnHnMn.nS>'."
         )
         raise ConfigError(message, f"Invalid value {reset} for configuration {OFFSET_RESET}: {message}")
+    if own.get(DEAD_LETTER_TOPIC):
+        # Accepted, it would promise that no undelivered record is lost.
+        raise ConfigError(f"{DEAD_LETTER_TOPIC}: this broker has no dead-letter queues (KIP-1191)")
     for name in properties_of("group"):
         kind, rest = name.split(".", 1)
         if f"group.{kind}.max.{rest}" not in broker_properties():

@@ -10,7 +10,7 @@ import attrs
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import Property, Settings, fields_of, properties_of
 
-__all__ = ["ConsumerGroupSettings", "GroupSettings", "ShareGroupSettings"]
+__all__ = ["ConsumerGroupSettings", "GroupSettings", "ShareGroupSettings", "StreamsGroupSettings"]
 
 
 @attrs.frozen(kw_only=True)
@@ -35,16 +35,21 @@ class GroupSettings:
             text = own.get(definition.name)
             if text is not None:
                 values[name] = definition.parse(text)
-                if inherited is not None:
-                    least, most = cls.limits(config, name)
+                limits = None if inherited is None else cls.limits(config, name)
+                if limits is not None:
+                    least, most = limits
                     values[name] = min(max(values[name], least), most)
             elif inherited is not None:
-                values[name] = getattr(config, inherited)
+                values[name] = cls.of_broker(config, inherited)
         return cls(**values)
 
     @classmethod
-    def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int]:
-        """Return the broker's minimum and maximum of an inherited field."""
+    def of_broker(cls, config: BrokerConfig, field: str) -> Any:
+        return getattr(config, field)
+
+    @classmethod
+    def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int] | None:
+        """Return the broker's minimum and maximum of an inherited field; None if it has none."""
         return getattr(config, f"group_{cls.KIND}_min_{field}"), getattr(config, f"group_{cls.KIND}_max_{field}")
 
     @classmethod
@@ -80,6 +85,38 @@ class ShareGroupSettings(GroupSettings):
     auto_offset_reset: str
     isolation_level: str
     renew_acknowledge_enable: bool
+
+
+@attrs.frozen(kw_only=True, field_transformer=fields_of("group", "streams."))
+class StreamsGroupSettings(GroupSettings):
+    """The settings of one streams group (KIP-1071).
+
+    Attributes:
+        num_standby_replicas: standby tasks for each task with state.
+        initial_rebalance_delay_ms: time between the first member and the first assignment.
+        rack_aware_assignment_tags: keys of client tags that members should have.
+    """
+
+    KIND: ClassVar[str] = "streams"
+
+    num_standby_replicas: int
+    initial_rebalance_delay_ms: int
+    rack_aware_assignment_tags: tuple[str, ...]
+    assignor_name: str
+
+    @classmethod
+    def of_broker(cls, config: BrokerConfig, field: str) -> Any:
+        if field == "group_streams_assignors":
+            return config.streams_assignors[0]
+        return super().of_broker(config, field)
+
+    @classmethod
+    def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int] | None:
+        if field == "num_standby_replicas":
+            return 0, config.group_streams_max_standby_replicas
+        if field in {"initial_rebalance_delay_ms", "rack_aware_assignment_tags", "assignor_name"}:
+            return None
+        return super().limits(config, field)
 
 
 @functools.cache

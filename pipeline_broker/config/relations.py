@@ -44,7 +44,7 @@ def check_relations(config: BrokerConfig) -> None:
             f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
     # The defaults satisfy all constraints of groups.
-    if any(name.startswith(("group.consumer.", "group.share.")) for name in config.texts):
+    if any(name.startswith(("group.consumer.", "group.share.", "group.streams.")) for name in config.texts):
         _check_groups(config)
     if config.log_dirs is not None and not config.log_dirs:
         raise ConfigError("log.dirs is empty. Name a data directory.")
@@ -67,12 +67,21 @@ def _check_groups(config: BrokerConfig) -> None:
     from pipeline_broker.config.group_settings import (  # noqa: PLC0415 - few set any of them
         ConsumerGroupSettings,
         ShareGroupSettings,
+        StreamsGroupSettings,
     )
 
     _check_kind(config, ConsumerGroupSettings)
     _ = config.consumer_assignors
     _check_kind(config, ShareGroupSettings)
     _ = config.share_assignor
+    standby, standby_max = config.group_streams_num_standby_replicas, config.group_streams_max_standby_replicas
+    if standby > standby_max:
+        raise ConfigError(
+            f"group.streams.num.standby.replicas is {standby}: it must be at most group.streams.max.standby.replicas"
+            f" ({standby_max})"
+        )
+    _check_kind(config, StreamsGroupSettings)
+    _ = config.streams_assignors
     if config.group_share_max_share_sessions < config.group_share_max_size:
         raise ConfigError(
             f"group.share.max.share.sessions is {config.group_share_max_share_sessions}: it must be at least"
@@ -84,7 +93,10 @@ def _check_kind(config: BrokerConfig, view: type[GroupSettings]) -> None:
     """Check that settings of a group type are within their limits, and that a session outlasts a heartbeat."""
     kind, of_group = view.KIND, view.of(config, {})
     for name in view.inherited():
-        value, (least, most) = getattr(of_group, name), view.limits(config, name)
+        value, limits = getattr(of_group, name), view.limits(config, name)
+        if limits is None:
+            continue
+        least, most = limits
         if not least <= value <= most:
             rest = name.replace("_", ".")
             raise ConfigError(

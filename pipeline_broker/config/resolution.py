@@ -18,8 +18,6 @@ from pipeline_broker.config.properties import (
 
 
 class Source(enum.IntEnum):
-    """The origin of a value, with the numbers of DescribeConfigs."""
-
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3

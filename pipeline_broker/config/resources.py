@@ -25,7 +25,7 @@ MATCHED_BY = (
 
 
 class ResourceError(ConfigError):
-    """An invalid request, in contrast to an invalid value."""
+    pass
 
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000

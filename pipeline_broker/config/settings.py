@@ -30,7 +30,7 @@ from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
 CONFLUENT = "confluent."
-KAFKA_VERSION = "4.3"
+KAFKA_VERSION = "4.4"
 """The Kafka release that the tables of properties describe."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Prefixes of properties that Kafka passes to plug-ins without checking them."""

@@ -47,7 +47,6 @@ SIGNS = ("!=", ">=", "<=", "==", "=", ">", "<")
 
 
 def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
-    """Return the path to a field of a JSON value, and the predicate on the field."""
     end = min((place for place in map(text.find, "!=<>") if place >= 0), default=len(text))
     path, sign = tuple(text[:end].strip().split(".")), next(filter(text[end:].startswith, SIGNS), "")
     if not all(path) or (not sign and end < len(text)):
@@ -123,7 +122,6 @@ class RecordFilter:
         return self.field is None or self._has_field(record, *self.field)
 
     def is_too_large(self, record: Record) -> bool:
-        """Return whether the value is too large to be parsed for the field."""
         return self.field is not None and record.value is not None and len(record.value) > JSON_BYTES_MAX
 
     @staticmethod

@@ -47,7 +47,6 @@ def number(body: Mapping[str, Any], name: str, lowest: int = 0, highest: int = N
 
 
 def texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return a mapping of texts to texts; empty if the field is missing."""
     found = body.get(name, {})
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise RequestError(f"{name} must be an object with texts as values")

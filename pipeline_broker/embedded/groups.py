@@ -125,6 +125,17 @@ async def _leave_by_heartbeat(running: Running, group: Group, member: Member, no
         message = ShareGroupHeartbeatRequest(
             group_id=group.group_id, member_id=member.member_id, member_epoch=LEAVE_EPOCH
         )
+    elif group.group_type == "streams":
+        from pipeline_broker.wire.messages.groups.streams_group_heartbeat import (  # noqa: PLC0415 - not imported at startup
+            StreamsGroupHeartbeatRequest,
+        )
+
+        message = StreamsGroupHeartbeatRequest(
+            group_id=group.group_id,
+            member_id=member.member_id,
+            member_epoch=LEAVE_EPOCH,
+            instance_id=member.instance_id,
+        )
     else:
         from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - not imported at startup
             ConsumerGroupHeartbeatRequest,

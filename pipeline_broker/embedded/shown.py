@@ -74,7 +74,7 @@ class Group:
     """A consumer group or share group.
 
     Attributes:
-        group_type: "classic", "consumer" (KIP-848) or "share".
+        group_type: "classic", "consumer" (KIP-848), "share" or "streams".
         state: as in Kafka's tools: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
         members: the current members.
     """

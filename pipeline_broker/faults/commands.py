@@ -19,8 +19,6 @@ __all__ = ["ACTIONS", "RuledBroker", "carry_out", "describe_rule"]
 
 
 class RuledBroker(Protocol):
-    """The part of a broker that the commands use."""
-
     @property
     def faults(self) -> Faults: ...
 

@@ -26,6 +26,7 @@ COORDINATORS: dict[str, frozenset[int]] = {
             ApiKey.OFFSET_FETCH,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
         }
     ),
     "TransactionCoordinator": frozenset(

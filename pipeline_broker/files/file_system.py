@@ -122,8 +122,7 @@ class FileSystem(Protocol):
     def sync_directory(self, path: Path) -> None:
         """Return once the names in the directory survive a power cut."""
 
-    def free_bytes(self, path: Path) -> int:
-        """Return the free space available to the files of a directory."""
+    def free_bytes(self, path: Path) -> int: ...
 
     def total_bytes(self, path: Path) -> int: ...
 

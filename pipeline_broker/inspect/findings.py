@@ -262,8 +262,6 @@ class ArchiveSegmentFound:
 
 @attrs.frozen
 class ArchivedBatchFound:
-    """A record batch in a segment of the archive, like `BatchFound`."""
-
     type: ClassVar[str] = "archived_batch"
     file: str
     position: int

@@ -23,8 +23,6 @@ EARLIER_FRAMES_TRIED_MAX = 64  # false starts of an earlier frame after which th
 
 
 class Rest(enum.Enum):
-    """The bytes after the last valid frame."""
-
     NOTHING = "only zeros"
     OWN = "frames of this segment, or parts of them"
     EARLIER = "frames of an earlier use of this space"

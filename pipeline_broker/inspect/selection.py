@@ -55,7 +55,6 @@ class Selection:
         return self.partition in {None, partition} and self.takes_topic(name, topic_id)
 
     def takes_offsets(self, first: int, last: int) -> bool:
-        """Return whether the inclusive range overlaps the selected offsets."""
         return (self.first_offset is None or last >= self.first_offset) and (
             self.last_offset is None or first <= self.last_offset
         )

@@ -130,7 +130,6 @@ class ArchiveStore:
         return None if place is None else cls.find(place, files)
 
     def observed(self, ended: Callable[[EndedRequest], None]) -> ArchiveStore:
-        """Return a copy that reports its requests to an observer, too."""
         return attrs.evolve(self, store=WatchedStore(self.store, ended))
 
     def read_lease(self) -> Sight:

@@ -135,6 +135,7 @@ class AssembledBroker:
         await nursery.start(run_timer, self.broker, self.wiring.timer)
         await nursery.start(self._run_server, nursery.cancel_scope)
         nursery.start_soon(self.wiring.changes.run)
+        nursery.start_soon(self.wiring.own_requests.run, self.server, self.broker)
         if prepares_ahead:
             await nursery.start(prepare_ahead, self.journal, self.wiring.prepare_wanted)
         await nursery.start(sync_in_time, self.journal, self.wiring.sync_wanted)

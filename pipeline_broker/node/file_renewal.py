@@ -46,8 +46,6 @@ Find: TypeAlias = Callable[[], Mapping[str, Renewed]]
 
 
 class FileRenewal:
-    """The renewal of the objects that a process has made from files."""
-
     def __init__(self, find: Find) -> None:
         self._find = find
         self._is_requested = False

@@ -343,8 +343,6 @@ def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
 
 
 class Answering(Protocol):
-    """An object that answers requests to the registry."""
-
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
 

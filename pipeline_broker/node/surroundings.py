@@ -9,6 +9,7 @@ import trio
 
 from pipeline_broker.broker.ports import ClusterPort, Ports, wall_clock_ms
 from pipeline_broker.node.live_changes import LiveChanges
+from pipeline_broker.node.own_requests import OwnRequests
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from stages.committer import Submission
 
@@ -41,6 +42,7 @@ class BrokerWiring:
     Attributes:
         timer: wakes the broker's timer.
         changes: applies changes of the configuration.
+        own_requests: handles requests of the broker to itself.
         segment_sealed: wakes the task that archives.
         prepare_wanted: wakes the task that prepares the next segment of the journal.
         sync_wanted: wakes the task that syncs the journal.
@@ -59,6 +61,7 @@ class BrokerWiring:
     ) -> None:
         self.timer = trio.lowlevel.ParkingLot()
         self.changes = LiveChanges(mode, listeners)
+        self.own_requests = OwnRequests()
         self.segment_sealed = ThreadWakeup()
         self.prepare_wanted = ThreadWakeup()
         self.sync_wanted = ThreadWakeup()
@@ -82,6 +85,7 @@ class BrokerWiring:
             store_figures=None if store is None else store.figures,
             # A queue shared by all handlers is 0 in the mode.
             request_queues=max(1, mode.queues),
+            ask_self=self.own_requests.ask,
             cluster=cluster,
         )
 

@@ -33,6 +33,5 @@ class ThreadWakeup:
         self._token = None
 
     async def wait(self) -> None:
-        """Wait for a call since `begin`, or since the previous wait."""
         await self._called.wait()
         self._called = trio.Event()

@@ -187,7 +187,6 @@ class Writer(NamedTuple):
         return self._replace(fence=slot if self.fence is None else min(slot, self.fence))
 
     def is_lost(self, slot: int) -> bool:
-        """Return whether the slot will never be confirmed."""
         return self.fence is not None and slot >= self.fence
 
 

@@ -14,8 +14,6 @@ __all__ = ["Component", "Match", "check_components", "matches"]
 
 
 class Match(enum.IntEnum):
-    """Match types, numbered as on the wire."""
-
     EXACT = 0
     DEFAULT = 1
     ANY = 2

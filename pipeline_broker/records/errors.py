@@ -52,8 +52,6 @@ class RecordsOutOfOrder(InvalidRecord):
 
 
 class KeylessRecords(InvalidRecord):
-    """Records without a key, sent to a compacted topic."""
-
     fault = NO_KEY
 
 
@@ -64,8 +62,6 @@ class NotOneBatch(InvalidRecord):
 
 
 class OldMagic(NotOneBatch):
-    """A batch of magic 0 or 1."""
-
     fault = MAGIC
 
 

@@ -109,7 +109,6 @@ class Call:
 
     @property
     def is_normalized(self) -> bool:
-        """True if the request or the configuration asks for normalization."""
         return self.flag("normalize") or self.state.config_in_scope(self.subject).get("normalize") is True
 
     @property

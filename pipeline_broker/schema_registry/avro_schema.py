@@ -129,7 +129,6 @@ def identity(text: str, dependencies: Mapping[str, str]) -> str:
 
 
 def top_level_names(schema: avro.schema.Schema) -> list[str]:
-    """Return the names of the fields of a record; empty for other types."""
     return [field.name for field in schema.fields] if isinstance(schema, avro.schema.RecordSchema) else []
 
 

@@ -72,8 +72,6 @@ Dependencies: TypeAlias = tuple[tuple[str, str], ...]
 
 @attrs.frozen
 class ResolvedSchema:
-    """A schema and everything that it refers to."""
-
     schema: Schema
     dependencies: Dependencies
 

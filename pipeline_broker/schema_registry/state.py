@@ -194,7 +194,6 @@ class RegistryState:
         return sorted(self._subjects if with_deleted else self._live)
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
-        """Return the versions of a subject in order; empty if the subject is unknown."""
         versions = self._subjects.get(subject, {})
         return [versions[number] for number in sorted(versions) if with_deleted or not versions[number].is_deleted]
 

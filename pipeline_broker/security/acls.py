@@ -62,7 +62,6 @@ class Acls(ReplayedWrites):
         return len(self._bindings)
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """Return the rules that match a filter, in a stable order."""
         return sorted(filter(wanted.matches, self._bindings))
 
     # Changes

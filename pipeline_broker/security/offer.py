@@ -173,14 +173,14 @@ def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Ca
     if not url:
         raise ConfigError(f"OAUTHBEARER needs keys to verify signatures. Set {JWKS_URL}=file:///path/jwks.json")
     keys = KeyFile(key_file_path(url))
-    audience = _mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.audience") or ""
+    issuer, audience = _expected(settings, "issuer"), _expected(settings, "audience")
     skew_name = "sasl.oauthbearer.clock.skew.seconds"
     skew_text = _mechanism_value(settings, OAUTHBEARER, skew_name)
     skew_seconds = 30 if skew_text is None else _integer({skew_name: skew_text}, skew_name, 0)
     if skew_seconds < 0:
         raise ConfigError(f"{skew_name}: must be at least 0")
     rules = TokenRules(
-        expected_issuer=_mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.issuer") or None,
+        expected_issuer=issuer or None,
         expected_audience=frozenset(item for item in map(str.strip, audience.split(",")) if item),
         clock_skew_seconds=skew_seconds,
         sub_claim_name=_mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.sub.claim.name") or "sub",
@@ -188,6 +188,15 @@ def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Ca
     )
     validator = TokenValidator(keys, rules, clock_ms)
     return lambda: OAuthBearerServer(validator.validate)
+
+
+def _expected(settings: Mapping[str, str], claim: str) -> str:
+    # As in Kafka, a broker accepts tokens of any issuer or for any audience only if its settings say so.
+    name, waiver = f"sasl.oauthbearer.expected.{claim}", f"sasl.oauthbearer.allow.unverified.{claim}"
+    expected = _mechanism_value(settings, OAUTHBEARER, name) or ""
+    if not expected and (_mechanism_value(settings, OAUTHBEARER, waiver) or "").strip().lower() != "true":
+        raise ConfigError(f"OAUTHBEARER would accept tokens with any {claim}. Set {name}, or {waiver}=true")
+    return expected
 
 
 def _mechanism_value(settings: Mapping[str, str], mechanism: str, name: str) -> str | None:

@@ -103,8 +103,6 @@ def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, itera
 
 
 class TokenLogin(Protocol):
-    """The login of a delegation token; implemented in `delegation_tokens`."""
-
     @property
     def credential(self) -> ScramCredential: ...
 

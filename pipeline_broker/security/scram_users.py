@@ -59,8 +59,6 @@ _DECOY: _Name = ("", "")
 
 @attrs.frozen
 class Deletion:
-    """A request to delete a credential; `mechanism` is the number in the request."""
-
     user: str
     mechanism: int
 

@@ -62,7 +62,6 @@ class DynamicSettings(ReplayedWrites):
         self._pending: Decisions[Resource, Mapping[str, str]] = Decisions()
 
     def settings(self, resource: Resource) -> Mapping[str, str]:
-        """Return the settings of a resource, such as ("broker", "1"), or ("broker", "") for all brokers."""
         return self._settings.get(resource, {})
 
     def names(self, kind: str) -> list[str]:

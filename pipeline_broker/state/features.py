@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Mapping
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode, KafkaError
+from pipeline_broker.state.cluster_id import ClusterId
 from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
@@ -53,6 +54,7 @@ class Feature:
         name: Kafka's name.
         min_level, max_level: levels that this broker supports.
         level: finalized level of a new cluster; 0 means not finalized.
+        earlier: level of a cluster that began before Kafka 4.4; None means `level`.
         needs: the API that the feature requires; None if it requires none.
     """
 
@@ -61,6 +63,7 @@ class Feature:
     max_level: int
     level: int
     needs: ApiKey | None = None
+    earlier: int | None = None
 
 
 FEATURES: Mapping[str, Feature] = {
@@ -69,13 +72,13 @@ FEATURES: Mapping[str, Feature] = {
         Feature("eligible.leader.replicas.version", 0, 1, 1),
         Feature("group.version", 0, 1, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
         Feature(KRAFT_VERSION, 0, 1, 1),
-        Feature(METADATA_VERSION, 7, 30, 30),
-        Feature("share.version", 0, 1, 1, ApiKey.SHARE_GROUP_HEARTBEAT),
+        Feature(METADATA_VERSION, 7, 33, 33, earlier=30),
+        Feature("share.version", 0, 2, 2, ApiKey.SHARE_GROUP_HEARTBEAT, earlier=1),
         Feature("streams.version", 0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
         Feature("transaction.version", 0, 2, 2, ApiKey.END_TXN),
     )
 }
-"""The features of Apache Kafka 4.3.1, with the levels of a new cluster."""
+"""The features of Apache Kafka 4.4, with the levels of a new cluster."""
 
 
 class UpgradeType:
@@ -111,18 +114,24 @@ def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:
 class Features(ReplayedWrites):
     """The finalized levels of all features.
 
+    Args:
+        cluster: decides the levels of features without a record.
+
     Attributes:
         epoch: grows with every change; 0 before the first one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: ClusterId) -> None:
         self.epoch = 0
+        self._cluster = cluster
         self._levels: dict[str, int] = {}
         self._pending: Decisions[str, int] = Decisions()
         self._pending_epoch = 0
 
     def level(self, name: str) -> int:
-        return self._levels.get(name, FEATURES[name].level)
+        feature = FEATURES[name]
+        earlier = feature.earlier if self._cluster.release is None else None
+        return self._levels.get(name, feature.level if earlier is None else earlier)
 
     @staticmethod
     def supported(served: Container[int]) -> list[Feature]:

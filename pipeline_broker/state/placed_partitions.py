@@ -42,7 +42,6 @@ class PlacedPartitions:
         return (self.topic_id, self.numbers) == (expected.topic_id, expected.numbers)
 
     def led_by(self, broker_id: int) -> Sequence[int]:
-        """Return the added partitions that a broker will lead."""
         del broker_id
         return self.numbers
 
@@ -57,8 +56,7 @@ class PlacedPartitions:
 
 class Placement(Protocol):
     @property
-    def broker_ids(self) -> Collection[int]:
-        """The brokers that manual assignments may name."""
+    def broker_ids(self) -> Collection[int]: ...
 
     def place(
         self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]

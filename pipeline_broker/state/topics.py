@@ -103,7 +103,6 @@ class TopicCatalogue:
         return self._by_id.get(topic_id)
 
     def all(self) -> ValuesView[Topic]:
-        """Return the visible topics in the order of their creation."""
         return self._visible.values()
 
     def names(self) -> list[str]:

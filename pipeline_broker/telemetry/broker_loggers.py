@@ -22,7 +22,7 @@ DEFAULT_LEVEL = "WARN"
 def logs_requests(level: str) -> bool:
     """Return whether a level of `kafka.request.logger` logs requests.
 
-    INFO would log only requests of deprecated versions, of which Kafka 4.3.1 has none.
+    INFO would log only requests of deprecated versions, of which Kafka 4.4 has none.
     """
     return level in {"TRACE", "DEBUG"}
 

@@ -38,8 +38,6 @@ class Sample:
 
 @attrs.frozen
 class Family:
-    """A metric: all samples under one name."""
-
     name: str
     kind: Literal["counter", "gauge", "histogram", "summary"]
     explanation: str

@@ -36,7 +36,6 @@ def announcement(line: str, log_format: LogFormat) -> str:
 
 
 def announced(line: str) -> str:
-    """Return the message of a line that `announcement` made, or another line as it is."""
     if not line.startswith("{"):
         return line
     try:

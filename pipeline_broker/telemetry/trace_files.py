@@ -48,8 +48,6 @@ class TracedLog(Protocol):
 
 
 class TracedEntry(Protocol):
-    """An entry of the committer, as far as the trace needs it."""
-
     log: TracedLog
     base_offset: int
     last_offset: int

@@ -84,7 +84,6 @@ class EncoderWriter:
         self.run.append((code, expression))
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """Return the expression that packs the pending run, followed by `more`."""
         run = [*self.run, *more]
         codes = "".join(code for code, _ in run)
         if set(codes) == {"x"}:
@@ -97,7 +96,6 @@ class EncoderWriter:
             self.run.clear()
 
     def length_of(self, data: str) -> str:
-        """Return the expression of an encoded length; a compact one is the length plus one."""
         return f"len({data}) + 1" if self.flexible else f"len({data})"
 
     def length(self, kind: str, variable: str) -> None:

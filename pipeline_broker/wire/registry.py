@@ -111,6 +111,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 NEVER = VERSION_MAX + 1
@@ -159,7 +161,7 @@ API_KEYS = {
         Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", range(7), 5, "groups"),
         Api(ApiKey.LIST_GROUPS, "ListGroups", range(6), 3, "groups"),
         Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(2), NEVER, "security"),
-        Api(ApiKey.API_VERSIONS, "ApiVersions", range(5), 3, "cluster"),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", range(6), 3, "cluster"),
         Api(ApiKey.CREATE_TOPICS, "CreateTopics", range(2, 8), 5, "topics"),
         Api(ApiKey.DELETE_TOPICS, "DeleteTopics", range(1, 7), 4, "topics"),
         Api(ApiKey.DELETE_RECORDS, "DeleteRecords", range(3), 2, "data"),
@@ -169,7 +171,7 @@ API_KEYS = {
         Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", range(5), 3, "transactions"),
         Api(ApiKey.END_TXN, "EndTxn", range(6), 3, "transactions"),
         Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", range(1, 3), 1, "transactions"),
-        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", range(6), 3, "transactions"),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", range(7), 3, "transactions"),
         Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", range(1, 4), 2, "security"),
         Api(ApiKey.CREATE_ACLS, "CreateAcls", range(1, 4), 2, "security"),
         Api(ApiKey.DELETE_ACLS, "DeleteAcls", range(1, 4), 2, "security"),
@@ -183,7 +185,7 @@ API_KEYS = {
         Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", range(1, 3), 2, "security"),
         Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", range(1, 3), 2, "security"),
         Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", range(1, 4), 2, "security"),
-        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", range(3), 2, "groups"),
+        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", range(4), 2, "groups"),
         Api(ApiKey.ELECT_LEADERS, "ElectLeaders", range(3), 2, "cluster"),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", range(2), 1, "configs"),
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", range(2), 0, "cluster"),
@@ -229,11 +231,19 @@ API_KEYS = {
         Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", range(2), 0, "share"),
         Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", range(1), 0, "share"),
         Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", range(2), 0, "share"),
-        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(1), 0),
-        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(1), 0),
+        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(2), 0, "groups"),
+        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(2), 0, "groups"),
         Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", range(2), 0, "share"),
         Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", range(1), 0, "share"),
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0, "share"),
+        Api(
+            ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+            "StreamsGroupTopologyDescriptionUpdate",
+            range(1),
+            0,
+            "groups",
+        ),
+        Api(ApiKey.UNREGISTER_CONTROLLER, "UnregisterController", range(1), 0, "cluster"),
     )
 }
 """APIs by their keys."""

@@ -71,7 +71,6 @@ def parse_versions(text: str) -> range:
 
 @cache
 def fields_of(struct: type) -> tuple[Field, ...]:
-    """Return the fields of a declared class in their order on the wire."""
     found = []
     for attribute in attrs.fields(struct):
         spec: Spec = attribute.metadata["spec"]

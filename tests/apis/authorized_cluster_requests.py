@@ -86,10 +86,11 @@ CLUSTER_CASES = [
         2,
         CLUSTER_REFUSED,
         [cluster(Op.ALTER)],
-        feature_updates=[inner("update_features", "FeatureUpdateKey", "metadata.version", 30)],
+        feature_updates=[inner("update_features", "FeatureUpdateKey", "metadata.version", 33)],
         validate_only=True,
     ),
     case(ApiKey.UNREGISTER_BROKER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], broker_id=99),
+    case(ApiKey.UNREGISTER_CONTROLLER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], controller_id=99),
     case(ApiKey.ADD_RAFT_VOTER, 1, CLUSTER_REFUSED, [cluster(Op.ALTER)], cluster_id=None, voter_id=2),
     case(ApiKey.REMOVE_RAFT_VOTER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], cluster_id=None, voter_id=2),
 ]

@@ -77,7 +77,7 @@ TRANSACTION_CASES = [
                 "txn_offset_commit",
                 "TxnOffsetCommitRequestTopic",
                 "t",
-                [inner("txn_offset_commit", "TxnOffsetCommitRequestPartition", 0)],
+                partitions=[inner("txn_offset_commit", "TxnOffsetCommitRequestPartition", 0)],
             )
         ],
     ),

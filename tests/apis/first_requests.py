@@ -43,7 +43,7 @@ def committing(it, topic):
 
 def committing_in_a_transaction(it, topic):
     partition = it.TxnOffsetCommitRequestPartition(0, 0, -1, "")
-    return it("x", "g", 0, 0, topics=[it.TxnOffsetCommitRequestTopic("t", [partition])])
+    return it("x", "g", 0, 0, topics=[it.TxnOffsetCommitRequestTopic("t", partitions=[partition])])
 
 
 def altering_configs(it, topic):

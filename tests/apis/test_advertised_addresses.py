@@ -1,6 +1,6 @@
 """Clients receive the address of their own listener. A listener that is not advertised has no broker.
 
-Expected values of the latter are those of Apache Kafka 4.3.1.
+Expected values of the latter are those of Apache Kafka.
 """
 
 import pytest

@@ -1,16 +1,28 @@
-"""Error codes, compared with kio."""
+"""Error codes, compared with those of Kafka's clients."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
-from kio.schema.errors import ErrorCode as KioErrorCode
 
 from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode, text_of
+from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
+from tests.kafka_tools import class_path, java_command, require_kafka
+
+PROGRAM = Path(__file__).with_name("ErrorCodes.java")
 
 
-def test_codes_agree_with_kio():
-    assert {code.name.lower(): int(code) for code in ErrorCode} == {code.name: code.value for code in KioErrorCode}
-    assert {code.name.lower() for code in RETRIABLE} == {code.name for code in KioErrorCode if code.retriable}
+def test_codes_are_those_of_kafka(tmp_path):
+    require_kafka("javac")
+    if VERSION != DEFAULT_VERSION:
+        pytest.skip("the codes are those of another release of Kafka")
+    command = [*java_command(tmp_path), "-cp", class_path(), str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kafka = [line.split() for line in done.stdout.splitlines()]
+    assert {code.name: int(code) for code in ErrorCode} == {name: int(code) for name, code, _ in kafka}
+    assert {code.name for code in RETRIABLE} == {name for name, _, is_retriable in kafka if is_retriable == "true"}
 
 
 def test_every_text_is_one_sentence():

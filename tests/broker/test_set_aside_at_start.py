@@ -8,9 +8,11 @@ from pipeline_broker.broker.appended import Appended
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
 from pipeline_broker.state.epochs import EPOCH_MAX
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
-from pipeline_broker.state.groups.consumer.records import record_of
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, Update
+from pipeline_broker.state.groups.consumer.records import LAYOUTS
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.modern.layouts import record_of
+from pipeline_broker.state.groups.modern.updates import Update
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.groups.share.records import group_record
 from pipeline_broker.state.groups.share.share_group import ShareGroup
@@ -59,7 +61,7 @@ def started(desk, caplog, *found):
 
 
 def updated(subject, value, name="", group="new"):
-    return pair(record_of(group, Update(subject, name, value)))
+    return pair(record_of(LAYOUTS, group, Update(subject, name, value)))
 
 
 def member(*protocols, instance=None):

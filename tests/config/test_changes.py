@@ -1,4 +1,4 @@
-"""Changes to settings; the expected results come from Apache Kafka 4.3.1."""
+"""Changes to settings; the expected results come from Apache Kafka."""
 
 import pytest
 

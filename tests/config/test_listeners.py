@@ -1,4 +1,4 @@
-"""Listeners in settings; error codes and messages come from Apache Kafka 4.3.1."""
+"""Listeners in settings; error codes and messages come from Apache Kafka."""
 
 import pytest
 

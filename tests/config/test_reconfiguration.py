@@ -1,4 +1,4 @@
-"""Changes that a running broker refuses; error codes and messages come from Apache Kafka 4.3.1."""
+"""Changes that a running broker refuses; error codes and messages come from Apache Kafka."""
 
 import pytest
 

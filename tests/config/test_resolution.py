@@ -1,4 +1,4 @@
-"""Precedence of settings; the expected results come from Apache Kafka 4.3.1."""
+"""Precedence of settings; the expected results come from Apache Kafka."""
 
 import pytest
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pipeline_broker.config.group_settings import ConsumerGroupSettings, ShareGroupSettings
+from pipeline_broker.config.group_settings import ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSettings
 from pipeline_broker.config.listeners import LISTENER_PROPERTIES
 from pipeline_broker.config.properties import COARSER, ConfigError, broker_properties, properties_of, topic_properties
 from pipeline_broker.config.settings import (
@@ -19,7 +19,7 @@ from pipeline_broker.config.settings import (
 from pipeline_broker.config.topic_settings import TopicSettings
 
 SOURCE = Path(__file__).parents[2] / "pipeline_broker"
-VIEWS_OF_GROUPS = (ConsumerGroupSettings, ShareGroupSettings)
+VIEWS_OF_GROUPS = (ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSettings)
 TYPES = {"boolean": "bool", "int": "int", "list": "tuple[str, ...]", "long": "int", "double": "float"}
 TOPIC_FIELDS = {field.replace("_", ".") for field in TopicSettings._fields}
 

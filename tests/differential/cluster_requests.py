@@ -21,6 +21,7 @@ from pipeline_broker.wire.messages.cluster.list_partition_reassignments import L
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest
 from pipeline_broker.wire.messages.cluster.remove_raft_voter import RemoveRaftVoterRequest
 from pipeline_broker.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
+from pipeline_broker.wire.messages.cluster.unregister_controller import UnregisterControllerRequest
 from pipeline_broker.wire.messages.cluster.update_features import UpdateFeaturesRequest
 from pipeline_broker.wire.messages.configs.alter_configs import AlterConfigsRequest
 from pipeline_broker.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
@@ -138,6 +139,11 @@ def unregister_broker(draw: st.DrawFn, version: int) -> Ask:
 
 
 @st.composite
+def unregister_controller(draw: st.DrawFn, version: int) -> Ask:
+    return ask(version, UnregisterControllerRequest(draw(st.sampled_from([1, 2, 99, -1, 2**31 - 1]))))
+
+
+@st.composite
 def add_raft_voter(draw: st.DrawFn, version: int) -> Ask:
     """Refused by what it says, or because it is a voter: Kafka asks a candidate that it could take."""
     asked = AddRaftVoterRequest
@@ -219,6 +225,7 @@ CLUSTER_REQUESTS = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.UPDATE_FEATURES: update_features,
     ApiKey.UNREGISTER_BROKER: unregister_broker,
+    ApiKey.UNREGISTER_CONTROLLER: unregister_controller,
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: get_telemetry_subscriptions,

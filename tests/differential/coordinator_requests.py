@@ -58,7 +58,7 @@ def about_group(group_id: str) -> list[tuple[Any, int]]:
 
 def about_transaction(transactional_id: str) -> list[tuple[Any, int]]:
     committed = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-        "one", [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(0, 5, -1, "")]
+        "one", partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(0, 5, -1, "")]
     )
     return [
         (InitProducerIdRequest(transactional_id, 60_000), 5),

@@ -270,7 +270,19 @@ def api_versions(draw: st.DrawFn, version: int) -> Ask:
     texts = st.sampled_from(["client", "1.2.3", "a-b.c", "", "-a", "a-", "a b", "\N{SNOWMAN}"])
     if version < 3:
         return ask(version, ApiVersionsRequest())
-    return ask(version, ApiVersionsRequest(draw(texts), draw(texts)))
+    request = ApiVersionsRequest(draw(texts), draw(texts))
+    if version < 5:
+        return ask(version, request)
+    is_own = draw(st.booleans())
+    request.cluster_id, request.node_id = (
+        draw(st.sampled_from([None, "", "other"])),
+        draw(st.sampled_from([-1, 1, 2, -2])),
+    )
+
+    def build(side: Side) -> ApiVersionsRequest:
+        return attrs.evolve(request, cluster_id=side.cluster_id) if is_own else request
+
+    return Ask(version, build, text=f"{request} is_own={is_own}")
 
 
 @st.composite

@@ -36,7 +36,7 @@ def hidden(_side: Side, _value: Any) -> Any:
 
 def is_given(_side: Side, value: Any) -> Any:
     """Whether there is an id, not which."""
-    return value not in (0, -1, "", None)
+    return value not in (0, -1, "", None, bytes(16))
 
 
 def is_allocated(_side: Side, value: Any) -> Any:
@@ -173,7 +173,7 @@ def settings_of_broker(configs: list[dict[str, Any]], *, is_default: bool) -> li
 
 OWN = ("session_id", "documentation", "client_instance_id", "subscription_id", "log_dir", "total_bytes", "usable_bytes")
 MASKS = (
-    Mask("nothing is throttled; Kafka measures", hidden, ("throttle_time",)),
+    Mask("nothing is throttled; Kafka measures", hidden, ("throttle_time_ms",)),
     Mask("texts are for people", hidden, ("error_message", "acknowledge_error_message", "batch_index_error_message")),
     Mask("Kafka says none in two ways, by how it read", lambda _side, value: value or None, ("aborted_transactions",)),
     Mask("drawn by each broker", name_of_topic, ("topic_id",)),
@@ -228,7 +228,15 @@ OF_CLUSTER = "Cluster authorization failed."
 JAVA_TEXT = re.compile(r"Request Request\(.* needs [A-Z_]+ permission\.$")
 """Kafka's text for the same: it prints objects of its program."""
 BROKER = 4
-SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
+SAME_TEXTS_IN = {
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "CreateAcls",
+    "DeleteAcls",
+    "DeleteGroups",
+    "DescribeAcls",
+    "UnregisterController",
+}
 
 TOPIC_NAMES = {"name", "topic", "topic_id"}
 PARTITION_LISTS = {"partitions", "partition_responses"}
@@ -241,6 +249,7 @@ UNORDERED_APIS = frozenset(
         "AlterUserScramCredentials",
         "ApiVersions",
         "ConsumerGroupDescribe",
+    "StreamsGroupDescribe",
         "CreatePartitions",
         "CreateTopics",
         "DeleteAcls",

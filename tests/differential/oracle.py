@@ -1,31 +1,25 @@
 """Apache Kafka and our broker in both modes as three sides that are asked the same.
 
-Rules of this folder: requests are written by our codec and read and written again by kio, which must come to the same
-bytes; responses are read by kio alone. A request may mention what only a side knows (ids that it gave out): it is
-built for each side from what that side has answered so far.
+Rules of this folder: our codec writes requests, and Kafka's own definitions read responses. A request may mention what
+only a side knows (ids that it gave out): it is built for each side from what that side has answered so far.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
 import re
 import socket
 import struct
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from kio.serial import entity_reader
 
 from pipeline_broker.measure.experiment.kafka_process import KafkaProcess, KafkaSettings
-from pipeline_broker.wire.codec import decode, encode
+from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
@@ -35,9 +29,9 @@ from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitReque
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
-from pipeline_broker.wire.registry import ApiKey, message_classes
+from pipeline_broker.wire.registry import message_classes
 from tests.kafka_tools import short_java
-from tests.wire.oracle import kio_class, written
+from tests.wire.definitions import read
 
 START_SECONDS_MAX = 120.0
 ANSWER_SECONDS_MAX = 90.0
@@ -51,13 +45,6 @@ CORRELATION_ID = 11
 SET = {1, 7, 8}
 """Sources of values that were set for one topic, subscription or group."""
 CLOSED = "closed"
-READ_BY_OURS = {
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    ApiKey.RENEW_DELEGATION_TOKEN,
-    ApiKey.EXPIRE_DELEGATION_TOKEN,
-    ApiKey.DESCRIBE_TRANSACTIONS,
-}
-"""kio reads their times as dates, which are never negative; Kafka's are where there is no token or transaction."""
 METADATA_VERSION = 12
 OFFSETS_VERSION = 5
 COMMIT_VERSION = 7
@@ -66,8 +53,6 @@ COMMITTING_GROUPS = ("a", "b", "")
 """One for each of the two partitions of that topic, which is the one that is never deleted, and the group without a
 name: old clients may commit for it, and other requests may not be about it."""
 LATEST = -1
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 @contextmanager
@@ -98,6 +83,7 @@ class Side:
     Attributes:
         topic_ids: name -> id, as of the last metadata.
         names: id -> name, also of topics that are gone or were made up.
+        cluster_id: as of the last metadata.
         told: other ids that it gave out, by names that the tests choose.
         host: where it is asked from.
     """
@@ -108,6 +94,7 @@ class Side:
         self.host = host
         self.topic_ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}
+        self.cluster_id: str | None = None
         self.told: dict[str, Any] = {}
         self._socket: socket.socket | None = None
 
@@ -119,26 +106,22 @@ class Side:
     def ask(self, message: Any, version: int) -> Any:
         """The response as dicts, lists and numbers; CLOSED when the connection was closed instead."""
         header = RequestHeader(message.SCHEMA.key, version, CORRELATION_ID, CLIENT_ID)
-        frame = encode_request_header(header) + checked_body(message, version)
+        frame = encode_request_header(header) + b"".join(encode(message, version))
         answer = self._exchange(struct.pack(">i", len(frame)) + frame)
         if answer is None:
             self.close()
             return CLOSED
         correlation_id, position = read_response_header(message.SCHEMA.key, version, answer)
         assert correlation_id == CORRELATION_ID
-        if message.SCHEMA.key in READ_BY_OURS:
-            decoded, end = decode(message_classes(message.SCHEMA.key)[1], version, answer, position)
-            assert end == len(answer)
-            return plain_of_ours(decoded)
-        response = kio_class(message_classes(message.SCHEMA.key)[1], version)
-        entity, size = entity_reader(response)(answer, position)
-        assert position + size == len(answer)
-        return plain(entity)
+        response = message_classes(message.SCHEMA.key)[1].__name__
+        found, end = read(response, version, answer, position)
+        assert end == len(answer)
+        return found
 
     def send(self, message: Any, version: int) -> None:
         """A request that is not answered, on the connection of the others."""
         header = RequestHeader(message.SCHEMA.key, version, CORRELATION_ID, CLIENT_ID)
-        frame = encode_request_header(header) + checked_body(message, version)
+        frame = encode_request_header(header) + b"".join(encode(message, version))
         self._connected().sendall(struct.pack(">i", len(frame)) + frame)
 
     def _connected(self) -> socket.socket:
@@ -177,6 +160,7 @@ class Side:
         """Name -> number of partitions; remembers the ids. Topics without a leader do not count yet."""
         answer = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), METADATA_VERSION)
         self.topic_ids = {topic["name"]: topic["topic_id"] for topic in answer["topics"]}
+        self.cluster_id = answer["cluster_id"]
         self.names |= {known: name for name, known in self.topic_ids.items()}
         return {
             topic["name"]: len(topic["partitions"])
@@ -231,40 +215,6 @@ class Side:
         """All SCRAM users."""
         results = self.ask(DescribeUserScramCredentialsRequest(None), 0)["results"]
         return sorted((result["user"], sorted(map(repr, result["credential_infos"]))) for result in results)
-
-
-def checked_body(message: Any, version: int) -> bytes:
-    """The body of a request, on which kio agrees."""
-    data = b"".join(encode(message, version))
-    entity, size = entity_reader(kio_class(type(message), version))(data, 0)
-    assert (size, written(entity)) == (len(data), data)
-    return data
-
-
-def plain_of_ours(value: Any) -> Any:
-    """The same of what our codec has read."""
-    if isinstance(value, list):
-        return [plain_of_ours(inner) for inner in value]
-    if not attrs.has(type(value)):
-        return value
-    return {field.name: plain_of_ours(getattr(value, field.name)) for field in attrs.fields(type(value))}
-
-
-def plain(value: Any) -> Any:
-    """What kio has read, in terms that compare and print; ids as bytes, times as milliseconds."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dt.timedelta):
-        return value // MILLISECOND
-    if isinstance(value, dt.datetime):
-        return (value - EPOCH) // MILLISECOND
-    if isinstance(value, uuid.UUID):
-        return value.bytes
-    return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
 Build = Callable[[Side], Any]

@@ -1,5 +1,8 @@
 """Every API that is compared, one row each: what draws its requests. An API is added here, and nowhere else."""
 
+from functools import cache
+
+from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.access_requests import ACCESS_REQUESTS
 from tests.differential.admin_requests import ADMIN_REQUESTS
@@ -10,8 +13,9 @@ from tests.differential.marker_requests import MARKER_REQUESTS
 from tests.differential.quota_requests import QUOTA_REQUESTS
 from tests.differential.share_requests import SHARE_REQUESTS
 from tests.differential.transaction_requests import TRANSACTION_REQUESTS
+from tests.wire.definitions import definitions
 
-__all__ = ["PACED", "REQUESTS"]
+__all__ = ["PACED", "REQUESTS", "versions_of"]
 
 REQUESTS = (
     DATA_REQUESTS
@@ -26,3 +30,10 @@ REQUESTS = (
 )
 PACED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 """What comes too early is refused, and which are too early depends on when each was asked; nobody needs rights."""
+
+
+@cache
+def versions_of(key: int) -> list[int]:
+    """The versions that Kafka serves too: `KAFKA_VERSION` may choose an older release."""
+    found = definitions().get(f"{SERVED[key].name}Request")
+    return [] if found is None else [version for version in SERVED[key].versions if version in found.versions]

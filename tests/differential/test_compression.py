@@ -73,7 +73,7 @@ class Topic:
         answers = []
         for side in self.sides.all:
             partition = self.answer_of(side, batch)
-            is_stamped = partition["log_append_time"] not in {None, -1}
+            is_stamped = partition["log_append_time_ms"] not in {None, -1}
             answers.append(
                 (partition["error_code"], partition["base_offset"], partition["log_start_offset"], is_stamped)
             )

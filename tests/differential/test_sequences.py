@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
@@ -31,6 +30,7 @@ from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, Ask, ask, topic_id
 from tests.differential.group_requests import LONG_METADATA
 from tests.differential.oracle import COMMIT_VERSION, OFFSETS_TOPIC
+from tests.differential.table import versions_of
 
 pytestmark = pytest.mark.xdist_group("kafka")
 MEMBERS_BY_LIST_FROM = 3
@@ -49,7 +49,7 @@ class Story:
         self.found: list[str] = []
 
     def version(self, api: ApiKey, highest: int | None = None) -> int:
-        versions = SERVED[api].versions
+        versions = versions_of(api)
         return self.draw(st.integers(versions[0], versions[-1] if highest is None else highest))
 
     def tell(self, api: ApiKey, step: Ask, remember: Any = None) -> None:

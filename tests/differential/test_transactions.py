@@ -106,7 +106,7 @@ class Transactions:
 
         def build(side: Side) -> TxnOffsetCommitRequest:
             partition = asked.TxnOffsetCommitRequestPartition(0, offset, committed_metadata="m")
-            topics = [asked.TxnOffsetCommitRequestTopic(TOPIC, [partition])]
+            topics = [asked.TxnOffsetCommitRequestTopic(TOPIC, topic_id(side, TOPIC), [partition])]
             return asked(self.name, self.group, *self.producer(side, back), topics=topics)
 
         return Ask(version, build, text=f"offsets of {back}")

@@ -15,7 +15,8 @@ from pipeline_broker.wire.messages.transactions.list_transactions import ListTra
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.admin_requests import GROUPS
-from tests.differential.data_requests import Ask, ask, partitions, topics
+from tests.differential.data_requests import Ask, ask, partitions, topic_id, topics
+from tests.differential.oracle import Side
 
 BETWEEN_BROKERS_FROM = 4
 DURATION_FROM = 1
@@ -79,16 +80,21 @@ def end_txn(draw: st.DrawFn, version: int) -> Ask:
 @st.composite
 def txn_offset_commit(draw: st.DrawFn, version: int) -> Ask:
     asked = TxnOffsetCommitRequest
-    request = asked(draw(names), draw(st.sampled_from(GROUPS)), *draw(producers))
-    if version >= GENERATION_FROM:
-        request.generation_id, request.member_id = draw(st.sampled_from([(-1, ""), (3, "somebody")]))
-    request.topics = [
-        asked.TxnOffsetCommitRequestTopic(
-            name, [asked.TxnOffsetCommitRequestPartition(index, 7, committed_metadata="m") for index in indexes]
-        )
-        for name, indexes in draw(wanted_partitions()).items()
-    ]
-    return ask(version, request)
+    about = draw(names), draw(st.sampled_from(GROUPS)), *draw(producers)
+    member = draw(st.sampled_from([(-1, ""), (3, "somebody")])) if version >= GENERATION_FROM else (-1, "")
+    wanted = draw(wanted_partitions())
+
+    def build(side: Side) -> TxnOffsetCommitRequest:
+        part = asked.TxnOffsetCommitRequestPartition
+        listed = [
+            asked.TxnOffsetCommitRequestTopic(
+                name, topic_id(side, name), [part(index, 7, committed_metadata="m") for index in indexes]
+            )
+            for name, indexes in wanted.items()
+        ]
+        return asked(*about, *member, topics=listed)
+
+    return Ask(version, build, text=f"{about} {member} {wanted}")
 
 
 @st.composite

@@ -398,7 +398,7 @@ EQUIVALENT: dict[str, str] = {
         "of two that are the same either is what both have"
     ),
     f"{STATE}/groups/share/assignor.py assign: 0 -> 1": ALONE,
-    f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
+    f"{STATE}/groups/modern/group.py ModernGroup.count: change > 0 -> change >= 0": "a change is 1 or -1",
     f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
         "of the most common ones the first is taken"
     ),
@@ -428,9 +428,9 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{STATE}/groups/share/coordinator.py ShareGroups.advance: without member_id in group.members in group is not None "
     "and member_id in group.members": "a session ends with its member",
-    f"{STATE}/groups/consumer/heartbeats.py _check_epoch: epoch < current.member_epoch -> epoch <= "
+    f"{STATE}/groups/modern/membership.py _check_epoch: epoch < current.member_epoch -> epoch <= "
     "current.member_epoch": ("the epoch that the member has was accepted before"),
-    f"{STATE}/groups/consumer/group.py ConsumerGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
+    f"{STATE}/groups/modern/group.py ModernGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
     "current.member_epoch": "the epoch that the member has is accepted anyhow",
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker import EmbeddedBroker
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.cluster.update_features import UpdateFeaturesRequest
+from tests.bad_input.raw_client import RawClient
 
 WRITTEN_BY_0_1 = Path(__file__).parent / "data_directory_of_0_1.tar.xz"
 """Archive and journal of a broker of version 0.1.0 that was stopped, started again and killed.
@@ -45,3 +48,16 @@ def test_a_directory_of_version_0_1_opens_with_all_acknowledged_records(data, mo
             assert broker.offsets("readers") == {("orders", 0): 150, ("orders", 1): 250}
             for partition in range(2):
                 broker.produce("orders", f"value {900 + run}", partition=partition)
+
+
+def test_features_of_a_directory_of_version_0_1_keep_their_levels_until_they_are_raised(data):
+    """It has no records of features, like those of every release that followed Kafka 4.3."""
+    for before in (30, 33):
+        with (
+            EmbeddedBroker(data=data, settings=FOR_EVER) as broker,
+            RawClient(int(broker.bootstrap_servers.rpartition(":")[2])) as client,
+        ):
+            answer = client.ask(ApiVersionsRequest("x", "1"), 4)
+            assert {it.name: it.max_version_level for it in answer.finalized_features}["metadata.version"] == before
+            raised = UpdateFeaturesRequest.FeatureUpdateKey("metadata.version", 33)
+            assert client.ask(UpdateFeaturesRequest(1000, [raised]), 2).error_code == 0

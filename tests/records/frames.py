@@ -1,4 +1,4 @@
-"""Compressed records with every feature of their formats, and the outcome in Apache Kafka 4.3.
+"""Compressed records with every feature of their formats, and the outcome in Apache Kafka.
 
 `tests/differential` sends each entry to Kafka, `tests/records` to our reader. The data of an entry holds DATA unless
 its name says otherwise.

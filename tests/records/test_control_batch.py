@@ -47,7 +47,7 @@ def test_a_marker_that_is_cut_off_is_refused(marker):
 
 
 def test_a_marker_has_kafkas_size():
-    """66 bytes after the length, as Apache Kafka 4.3.1 writes it."""
+    """66 bytes after the length, as Apache Kafka writes it."""
     batch = marker_batch(7, 0, EndMarker(is_commit=True, coordinator_epoch=0), 1_795_352_187_206)
     assert read_header(batch).batch_length == 66
     assert batch[HEADER_SIZE:].hex() == "2000000008000000010c00000000000000"

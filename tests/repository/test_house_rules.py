@@ -89,6 +89,7 @@ ABOUT_THE_WHOLE = {
     "crashes": "kills, power cuts, full disks",
     "crashes/exactly_once": "programs that copy in transactions",
     "crashes/on_objects": "the same with a store of objects",
+    "crashes/streams": "Kafka Streams applications",
     "differential": "the same question to Apache Kafka",
     "fuzz": "strangers at each edge",
     "hostile": "the largest requests",

@@ -31,6 +31,7 @@ group.initial.rebalance.delay.ms=0
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 sasl.oauthbearer.jwks.endpoint.url=file://{directory}/jwks.json
 sasl.oauthbearer.expected.audience=broker
+sasl.oauthbearer.allow.unverified.issuer=true
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/store.pem
 ssl.truststore.type=PEM

@@ -115,6 +115,7 @@ URL = "sasl.oauthbearer.jwks.endpoint.url"
 AUDIENCE, ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
 SUBJECT, SCOPE = "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name"
 SKEW = "sasl.oauthbearer.clock.skew.seconds"
+UNVERIFIED = {f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("issuer", "audience")}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ SKEW = "sasl.oauthbearer.clock.skew.seconds"
 )
 def test_token_rules_are_kafkas_properties_for_all_mechanisms_or_one(tmp_path, settings, said, name):
     path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
-    made = offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **settings})
+    made = offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **UNVERIFIED, **settings})
     server = made.servers["OAUTHBEARER"]()
     server.receive(initial(token(**said)))
     assert (server.is_complete, server.name) == (name is not None, name or "")
@@ -169,7 +170,19 @@ def test_a_client_logs_in_by_scram_with_a_delegation_token(is_known):
 def test_a_clock_cannot_be_wrong_by_less_than_nothing(tmp_path):
     path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
     with pytest.raises(ConfigError, match="at least 0"):
-        offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", SKEW: "-1"})
+        offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **UNVERIFIED, SKEW: "-1"})
+
+
+@pytest.mark.parametrize("claim", ["issuer", "audience"])
+def test_tokens_with_any_issuer_or_audience_are_accepted_only_if_the_settings_say_so(tmp_path, claim):
+    path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
+    settings = {"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **UNVERIFIED}
+    waiver = f"sasl.oauthbearer.allow.unverified.{claim}"
+    for value in ("false", "", None):
+        changed = {name: text for name, text in (settings | {waiver: value}).items() if text is not None}
+        with pytest.raises(ConfigError, match=f"any {claim}. Set sasl.oauthbearer.expected.{claim}, or {waiver}=true"):
+            offer(changed)
+        offer(changed | {f"sasl.oauthbearer.expected.{claim}": "x"})
 
 
 def test_a_frame_has_a_byte_at_least():

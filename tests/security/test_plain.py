@@ -1,4 +1,4 @@
-"""PLAIN accepts only the right token; Apache Kafka 4.3.1 gave the same answers to those that it was tried with."""
+"""PLAIN accepts only the right token; Apache Kafka gave the same answers to those that it was tried with."""
 
 import contextlib
 

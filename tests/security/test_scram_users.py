@@ -1,6 +1,6 @@
 """SCRAM users are kept as records and altered one after the other, and unknown users look like known ones.
 
-The expected answers to changes are those of Apache Kafka 4.3.1. It answers an empty salted password with
+The expected answers to changes are those of Apache Kafka. It answers an empty salted password with
 UNKNOWN_SERVER_ERROR, and this broker with the reason.
 """
 

@@ -1,8 +1,9 @@
-"""Features; errors and finalized levels were observed on Apache Kafka 4.3.1."""
+"""Features; errors and finalized levels were observed on Apache Kafka 4.4."""
 
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.state.cluster_id import ClusterId
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.features import FEATURES, FeatureError, Features, FeatureUpdate, UpgradeType
 from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
@@ -22,7 +23,7 @@ def finalized(features, served=ALL):
 
 def test_the_last_of_several_pending_levels_wins():
     """Also if another change is decided before the last of them is durable."""
-    features, level, name = Features(), 1, "transaction.version"
+    features, level, name = of_new_cluster(), 1, "transaction.version"
     writes = [update(features, (name, to, 2 if to < 2 else 1)) for to in (level, 2, level)]
     for write in writes[:2]:
         features.durable(write)
@@ -34,21 +35,36 @@ def test_the_last_of_several_pending_levels_wins():
     assert name not in features._pending, "durable levels are not pending"
 
 
+def of_new_cluster():
+    cluster = ClusterId()
+    cluster.durable(cluster.create("id"))
+    return Features(cluster)
+
+
 def test_a_new_cluster_has_kafkas_levels():
-    assert finalized(Features()) == {
+    assert finalized(of_new_cluster()) == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "kraft.version": 1,
-        "metadata.version": 30,
-        "share.version": 1,
+        "metadata.version": 33,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }
+    assert of_new_cluster().epoch == 0, "nothing has changed"
+
+
+def test_a_cluster_of_an_earlier_release_keeps_its_levels_until_they_are_raised():
+    features = Features(ClusterId())
+    new = finalized(of_new_cluster())
+    assert finalized(features) == new | {"metadata.version": 30, "share.version": 1}
+    features.durable(update(features, *new.items()))
+    assert finalized(features) == new
 
 
 @pytest.mark.parametrize("feature", [each for each in FEATURES.values() if each.needs is not None], ids=str)
 def test_a_feature_without_its_api_is_neither_offered_nor_changed(feature):
-    features, served = Features(), ALL - {feature.needs}
+    features, served = of_new_cluster(), ALL - {feature.needs}
     assert feature.name not in finalized(features, served)
     assert feature not in features.supported(served)
     with pytest.raises(FeatureError) as raised:
@@ -57,11 +73,11 @@ def test_a_feature_without_its_api_is_neither_offered_nor_changed(feature):
 
 
 def test_a_level_applies_once_durable_and_after_a_restart():
-    features = Features()
+    features = of_new_cluster()
     write = update(features, (LEADERS, 0, UpgradeType.SAFE_DOWNGRADE), ("transaction.version", 1, 2))
     assert (features.level(LEADERS), features.epoch) == (1, 0)
     features.durable(write)
-    restarted = Features()
+    restarted = of_new_cluster()
     for record in write.records:
         restarted.replay(record.key, record.value)
     for each in (features, restarted):
@@ -70,7 +86,7 @@ def test_a_level_applies_once_durable_and_after_a_restart():
 
 
 def test_the_epoch_grows_with_every_change():
-    features = Features()
+    features = of_new_cluster()
     first = update(features, (LEADERS, 0, 2))
     second = update(features, (LEADERS, 1))
     assert second is not None, "the pending level decides"
@@ -80,16 +96,16 @@ def test_the_epoch_grows_with_every_change():
 
 
 def test_equal_levels_and_validation_change_nothing():
-    features = Features()
-    assert update(features, ("metadata.version", 30), ("kraft.version", 1)) is None
+    features = of_new_cluster()
+    assert update(features, ("metadata.version", 33), ("kraft.version", 1)) is None
     assert update(features, (LEADERS, 0, 2), validate_only=True) is None
-    assert finalized(features) == finalized(Features())
+    assert finalized(features) == finalized(of_new_cluster())
 
 
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        (("metadata.version", 99), "Local controller 1 only supports versions 7-30"),
+        (("metadata.version", 99), "Local controller 1 only supports versions 7-33"),
         (("no.such.feature", 1), "Local controller 1 does not support this feature."),
         (("transaction.version", -1), "A feature version cannot be less than 0."),
         (("transaction.version", 2, 0), "The controller does not support the given upgrade type."),
@@ -107,7 +123,7 @@ def test_equal_levels_and_validation_change_nothing():
     ],
 )
 def test_invalid_updates_get_kafkas_errors(wanted, reason):
-    features = Features()
+    features = of_new_cluster()
     with pytest.raises(FeatureError) as raised:
         update(features, (LEADERS, 0, 2), wanted)
     assert raised.value.code is ErrorCode.INVALID_UPDATE_VERSION
@@ -116,7 +132,7 @@ def test_invalid_updates_get_kafkas_errors(wanted, reason):
 
 
 def test_a_downgrade_does_not_go_up():
-    features = Features()
+    features = of_new_cluster()
     features.durable(update(features, (LEADERS, 0, 2)))
     with pytest.raises(FeatureError) as raised:
         update(features, (LEADERS, 1, UpgradeType.SAFE_DOWNGRADE))
@@ -126,18 +142,18 @@ def test_a_downgrade_does_not_go_up():
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"level": "x", "epoch": 1}'])
 def test_a_corrupt_record_raises_an_error(body):
     with pytest.raises(CorruptStateRecordError):
-        Features().replay(record_key(RecordType.FEATURE, LEADERS), record_value(body))
+        of_new_cluster().replay(record_key(RecordType.FEATURE, LEADERS), record_value(body))
 
 
 def test_records_of_other_types_are_ignored():
-    features = Features()
+    features = of_new_cluster()
     features.replay(record_key(RecordType.TOPIC, "t"), None)
     assert features.epoch == 0
 
 
 @pytest.mark.parametrize("upgrade_type", [1, 2, 3])
 def test_the_present_level_is_valid_for_any_upgrade_type(upgrade_type):
-    features = Features()
+    features = of_new_cluster()
     before = finalized(features)
     assert update(features, (LEADERS, before[LEADERS], upgrade_type)) is None
     assert (finalized(features), features.epoch) == (before, 0)

@@ -67,7 +67,6 @@ def fetched(records):
 @quick
 @given(data=st.data())
 def test_coordinator_records_agree_with_the_reference_encoder(message, version, data):
-    """kio does not know these schemas."""
     built = data.draw(objects(message, version))
 
     encoded = joined(built, version)

@@ -1,35 +1,45 @@
-"""The table of API keys, compared with kio and with the declarations."""
+"""The table of API keys, compared with Kafka's definitions and with the declarations."""
 
 from __future__ import annotations
 
 import pytest
-from kio.index import load_request_schema
-from kio.schema.index import api_key_map, schema_name_map
 
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.registry import API_KEYS, NEVER, ApiKey, is_flexible, message_classes
+from pipeline_broker.wire.registry import API_KEYS, NEVER, ApiKey, message_classes
 from pipeline_broker.wire.schema import parse_versions
-from tests.tables import each_row
+from tests.kafka_tools import require_kafka
+from tests.wire.definitions import definitions
 from tests.wire.generated import API_MESSAGES, each_message
 
 REMOVED = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN}
-WITH_VERSIONS = [api for api in API_KEYS.values() if len(api.versions)]
 
 
-def test_keys_and_versions_are_those_of_kio():
-    for key, api in API_KEYS.items():
-        if key in REMOVED:
-            assert len(api.versions) == 0
-            continue
-        assert list(api.versions) == sorted(schema_name_map[api_key_map[key]]), api.name
-    assert {int(key) for key in API_KEYS} - REMOVED == set(api_key_map)
+@pytest.fixture
+def requests():
+    """Kafka's definitions of requests, by API key."""
+    require_kafka()
+    if VERSION != DEFAULT_VERSION:
+        pytest.skip("the table has the versions of another release of Kafka")
+    return {it.key: it for it in definitions().values() if it.name.endswith("Request")}
 
 
-@each_row("api", WITH_VERSIONS, [api.name for api in WITH_VERSIONS])
-def test_flexible_versions_are_those_of_kio(api):
-    for version in (api.versions[0], api.flexible_from - 1, api.flexible_from, api.versions[-1]):
-        if version in api.versions:
-            assert is_flexible(api.key, version) == load_request_schema(int(api.key), version).__flexible__
+def test_keys_names_and_versions_are_those_of_kafka(requests):
+    ours = {(int(key), f"{api.name}Request", api.versions) for key, api in API_KEYS.items() if key not in REMOVED}
+    assert ours == {(it.key, it.name, it.versions) for it in requests.values()}
+    assert all(len(API_KEYS[key].versions) == 0 for key in REMOVED)
+
+
+def test_flexible_versions_are_those_of_kafka(requests):
+    for key, it in requests.items():
+        first = it.flexible[0] if len(it.flexible) else NEVER
+        assert API_KEYS[ApiKey(key)].flexible_from == first, it.name
+
+
+def test_every_api_that_a_broker_of_kafka_serves_is_served_in_its_stable_versions(requests):
+    for_clients = {key: it.stable for key, it in requests.items() if "broker" in it.listeners}
+    assert {key: served.versions for key, served in SERVED.items()} == for_clients
 
 
 @each_message(API_MESSAGES)
@@ -43,6 +53,6 @@ def test_a_message_has_the_versions_of_its_api_and_is_found_by_its_key(message):
 
 
 def test_apis_without_a_declaration_have_no_message_classes():
-    for key in (ApiKey.STOP_REPLICA, ApiKey.VOTE, 93, -1):
+    for key in (ApiKey.STOP_REPLICA, ApiKey.VOTE, 95, -1):
         with pytest.raises(KeyError):
             message_classes(key)

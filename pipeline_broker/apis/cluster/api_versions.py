@@ -30,6 +30,8 @@ CLIENT_ID_CHARACTERS_MAX = 200
 """Characters of a client id; the rest is cut."""
 NAMED_FROM = 3
 ZERO_FROM = 4
+DESTINATION_FROM = 5
+NO_NODE = -1
 # APIs that are advertised only if the broker stores client metrics.
 TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
@@ -41,6 +43,8 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
     """
     if not is_valid(call, request):
         return call.refuse(ErrorCode.INVALID_REQUEST)
+    if call.version >= DESTINATION_FROM and not _has_arrived(call, request):
+        return call.refuse(ErrorCode.REBOOTSTRAP_REQUIRED)
     call.session.client_id = None if call.client_id is None else call.client_id[:CLIENT_ID_CHARACTERS_MAX]
     if call.version >= NAMED_FROM:
         call.session.software_name = request.client_software_name[:SOFTWARE_CHARACTERS_MAX]
@@ -50,6 +54,11 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
     if call.version >= NAMED_FROM and call.features is not None:
         _add_features(call, call.features, response)
     return call.send(response)
+
+
+def _has_arrived(call: Envelope, request: ApiVersionsRequest) -> bool:
+    # KIP-1242: a name or an address may lead a client to another broker.
+    return request.cluster_id is None or call.destination in {None, (request.cluster_id, request.node_id)}
 
 
 def _add_features(call: Envelope, features: Features, response: ApiVersionsResponse) -> None:
@@ -68,9 +77,13 @@ def _add_features(call: Envelope, features: Features, response: ApiVersionsRespo
 
 
 def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
-    """Return whether the client names valid software. Requests before version 3 name none and are valid."""
+    """Return whether the client names valid software, and both a cluster and a broker or neither.
+
+    Versions before 3 name no software and are valid.
+    """
     names = (request.client_software_name, request.client_software_version)
-    return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
+    is_whole = (request.cluster_id is None) == (request.node_id == NO_NODE)
+    return call.version < NAMED_FROM or (is_whole and all(map(SOFTWARE.fullmatch, names)))
 
 
 def _api_keys(call: Envelope) -> list[ApiVersionsResponse.ApiVersion]:

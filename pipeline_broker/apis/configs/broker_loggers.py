@@ -53,11 +53,10 @@ def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) 
 
 def _change(loggers: BrokerLoggers, config: SettingChange) -> LoggerChange:
     name, operation = config.name, config.config_operation
-    if operation in {Operation.APPEND, Operation.SUBTRACT}:
-        message = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
-        raise TopicError(ErrorCode.INVALID_REQUEST, message)
     if operation not in {Operation.SET, Operation.DELETE}:
-        raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        is_known = operation in {Operation.APPEND, Operation.SUBTRACT}
+        named = f"{Operation(operation).name} operation" if is_known else f"Unknown operation type {operation}"
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"{named} is not allowed for the BROKER_LOGGER resource")
     if name not in loggers:
         raise TopicError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == Operation.DELETE:

@@ -7,10 +7,10 @@ a commit or none of it. Unknown partitions are refused one by one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice, repeat
 
-from pipeline_broker.apis.authorization import authorize_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.offsets_to_commit import (
     ANSWER_COST,
@@ -18,13 +18,13 @@ from pipeline_broker.apis.offsets_to_commit import (
     OffsetsToCommit,
     offsets_to_commit,
     partitions_of,
+    topics_to_commit,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_shard import GroupShard
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, PreparedOffsets
-from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from stages.request import NO_OP, Pending, Result
@@ -33,7 +33,6 @@ MISSING_GROUP_NAMED_FROM = 9
 TOPIC_ID_FROM = 10
 
 RequestPartition = OffsetCommitRequest.OffsetCommitRequestPartition
-RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
@@ -46,7 +45,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
-        functools.partial(_topics, call, request),
+        functools.partial(topics_to_commit, call, request.topics, by_id=call.version >= TOPIC_ID_FROM),
         functools.partial(PreparedOffsets, request.group_id, config, now_ms, request.retention_time_ms),
     )
     refused = _refused(call, request)  # checked again: it may have changed between turns
@@ -89,22 +88,6 @@ def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None if call.broker.can_write else ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def _topics(call: Call, request: OffsetCommitRequest) -> list[Topic | ErrorCode]:
-    is_allowed = topics_allowed(call, AclOperation.READ)
-    return [_find(call, wanted, is_allowed) for wanted in request.topics]
-
-
-def _find(call: Call, wanted: RequestTopic, is_allowed: Callable[[str], bool]) -> Topic | ErrorCode:
-    topics = call.broker.topics
-    by_id = call.version >= TOPIC_ID_FROM
-    topic = topics.by_id(wanted.topic_id) if by_id else topics.get(wanted.name)
-    if topic is None and by_id:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    if not is_allowed(wanted.name if topic is None else topic.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _answer(partition: RequestPartition, code: ErrorCode) -> ResponsePartition:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 
-from pipeline_broker.apis.authorization import authorize, authorize_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize, authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.offsets_to_commit import (
     ANSWER_COST,
@@ -18,6 +18,7 @@ from pipeline_broker.apis.offsets_to_commit import (
     OffsetsToCommit,
     offsets_to_commit,
     partitions_of,
+    topics_to_commit,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.remote_coordinator import RemoteAnswer, ask_coordinator, coordinator_elsewhere
@@ -28,16 +29,16 @@ from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.commits import CommitRequest, PreparedOffsets
-from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from stages.request import NO_OP, Final, Pending, Result
 
-# Producers know generations, not member epochs.
-PRODUCER_ERRORS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
+TOPIC_ID_FROM = 6
+MEMBER_EPOCH_FROM = 6
+# Producers of earlier versions know generations, not member epochs.
+GENERATION_ERRORS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
 
-RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 RequestPartition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
@@ -51,7 +52,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
-        functools.partial(_topics, call, request),
+        functools.partial(topics_to_commit, call, request.topics, by_id=call.version >= TOPIC_ID_FROM),
         functools.partial(PreparedOffsets, request.group_id, call.broker.groups.config, now_ms),
     )
     refused = _refused(call, request)  # checked again: it may have changed between turns
@@ -74,18 +75,6 @@ def _refused(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None if call.broker.can_write else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def _topics(call: Call, request: TxnOffsetCommitRequest) -> list[Topic | ErrorCode]:
-    is_allowed = topics_allowed(call, AclOperation.READ)
-    found: list[Topic | ErrorCode] = []
-    for wanted in request.topics:
-        topic = call.broker.topics.get(wanted.name)
-        if not is_allowed(wanted.name):
-            found.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        else:
-            found.append(topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return found
 
 
 def _ask_elsewhere(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[RemoteAnswer | None]:
@@ -123,10 +112,10 @@ def _commit(
         return [joined] * count, NOTHING_APPENDED
     commit = CommitRequest(
         group_id=request.group_id,
-        generation_id=request.generation_id,
+        generation_id=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        missing_group_named=False,
+        missing_group_named=call.version >= MEMBER_EPOCH_FROM,
         partitions=offsets.partitions,
         prepared=offsets.prepared,
         producer_id=request.producer_id,
@@ -137,7 +126,9 @@ def _commit(
         )
     except LogError as error:
         errors, entry = (ErrorCode[error.error_name],) * count, None
-    codes = [PRODUCER_ERRORS.get(code, code) for code in errors]
+    codes = (
+        list(errors) if call.version >= MEMBER_EPOCH_FROM else [GENERATION_ERRORS.get(code, code) for code in errors]
+    )
     if entry is None:
         return codes, joined
 
@@ -193,7 +184,10 @@ def _response(request: TxnOffsetCommitRequest, codes: Iterator[ErrorCode]) -> Tx
 
 def _response_of(request: TxnOffsetCommitRequest, answers: Iterator[ResponsePartition]) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
-        topics=[ResponseTopic(wanted.name, list(islice(answers, len(wanted.partitions)))) for wanted in request.topics]
+        topics=[
+            ResponseTopic(wanted.name, wanted.topic_id, list(islice(answers, len(wanted.partitions))))
+            for wanted in request.topics
+        ]
     )
 
 

@@ -59,7 +59,6 @@ class CleaningPlan:
 
     @property
     def dirty_offsets(self) -> int:
-        """The number of offsets in the dirty part, an upper bound on its keys."""
         return max(0, self.first_uncleanable_offset - self.first_dirty_offset)
 
     @property

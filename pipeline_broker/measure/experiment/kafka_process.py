@@ -18,7 +18,9 @@ import attrs
 
 from pipeline_broker.measure.experiment.broker_process import DRAIN_S_MAX, ExperimentError, last_line
 
-VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
+VERSION = os.environ.get("KAFKA_VERSION") or DEFAULT_VERSION
+"""The version of Apache Kafka: `KAFKA_VERSION` chooses another one than that which this broker follows."""
 SLF4J_VERSION = "2.25.4"
 READY_S_MAX = 90.0
 FETCH_S_MAX = 1_200.0
@@ -138,8 +140,8 @@ class KafkaProcess:
             self._process.wait()
 
 
-def fetch_jars() -> Path:
-    """Return the folder with Apache Kafka's jars, downloaded if necessary.
+def fetch_jars(program: str = "kafka") -> Path:
+    """Return the folder with the jars of `kafka` or `kafka-streams`, downloaded if necessary.
 
     Raises:
         ExperimentError: Java or Maven is missing, or Maven failed.
@@ -149,7 +151,7 @@ def fetch_jars() -> Path:
             f"Apache Kafka needs Java 17 or newer: install it, or start Apache Kafka elsewhere {_INSTEAD}"
         )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline-broker"
-    jars = cache / f"kafka-{VERSION}"
+    jars = cache / f"{program}-{VERSION}"
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn")
@@ -160,7 +162,7 @@ def fetch_jars() -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=cache))
     try:
-        (work / "pom.xml").write_text(_pom())
+        (work / "pom.xml").write_text(_pom(program))
         command = [maven, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
         command.append(f"-DoutputDirectory={work / 'jars'}")
         done = subprocess.run(  # noqa: S603 - the user's own Maven
@@ -187,18 +189,22 @@ def _java(jars: Path, heap: str, *arguments: str) -> list[str]:
     return [java, *options, "-cp", f"{jars}/*", *arguments]
 
 
-def _pom() -> str:
-    connect = f"<groupId>{_GROUP}</groupId><artifactId>connect-runtime</artifactId>"
-    excluded = f"<exclusions><exclusion>{connect}</exclusion></exclusions>"
-    dependencies = (
-        _dependency(_GROUP, "kafka_2.13", VERSION)
-        + _dependency(_GROUP, "kafka-tools", VERSION, excluded)
-        + _dependency("org.apache.logging.log4j", "log4j-slf4j-impl", SLF4J_VERSION)
-    )
+def _pom(program: str) -> str:
+    dependencies = _dependency(_GROUP, program, VERSION) if program == "kafka-streams" else _broker_dependencies()
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>local</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>"
         f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _broker_dependencies() -> str:
+    connect = f"<groupId>{_GROUP}</groupId><artifactId>connect-runtime</artifactId>"
+    excluded = f"<exclusions><exclusion>{connect}</exclusion></exclusions>"
+    return (
+        _dependency(_GROUP, "kafka_2.13", VERSION)
+        + _dependency(_GROUP, "kafka-tools", VERSION, excluded)
+        + _dependency("org.apache.logging.log4j", "log4j-slf4j-impl", SLF4J_VERSION)
     )
 
 

@@ -14,7 +14,9 @@ from pipeline_broker.measure.experiment.budget import Costs, TimeLeft
 from pipeline_broker.measure.experiment.compared_store import ComparedStore
 from pipeline_broker.measure.experiment.drive import Driver, driver
 from pipeline_broker.measure.experiment.fleet import BrokerDefaults, BrokerStarts, Fleet, NumberedBroker, is_ours
+from pipeline_broker.measure.experiment.kafka_process import VERSION
 from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine, describe_software
+from pipeline_broker.measure.experiment.modes import KAFKA_MODES
 from pipeline_broker.measure.experiment.progress import ExperimentProgress, experiment_progress
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
 from pipeline_broker.measure.experiment.replayed import Stretch
@@ -70,7 +72,9 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         return setting.budget_s is not None and stopping.is_enough(round_number, time.monotonic() - began_s)
 
     how = setting.how
-    machine = {**describe_machine(), **describe_software(), **({"command": setting.command} if setting.command else {})}
+    kafka = {"apache-kafka": VERSION} if set(results.others) & set(KAFKA_MODES) else {}
+    command = {"command": setting.command} if setting.command else {}
+    machine = {**describe_machine(), **describe_software(), **kafka, **command}
     circumstances = Circumstances(how.flush, how.commits_in_flight, machine, setting.seed, how.store)
     with (
         _sigterm_as_interrupt(),

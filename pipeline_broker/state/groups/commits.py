@@ -233,5 +233,4 @@ def _found(
 
 
 def _other_topic(committed: bytes, wanted: bytes) -> bool:
-    """Return whether the offset belongs to a deleted topic of the same name."""
     return NO_TOPIC_ID not in {committed, wanted} and committed != wanted

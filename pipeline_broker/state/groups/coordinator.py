@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from pipeline_broker.state.groups.consumer.coordinator import ConsumerGroups
     from pipeline_broker.state.groups.share.coordinator import ShareGroups
+    from pipeline_broker.state.groups.streams.coordinator import StreamsGroups
 
 __all__ = ["GroupCoordinator"]
 
@@ -115,6 +116,16 @@ class GroupCoordinator:
         return consumer
 
     @functools.cached_property
+    def streams(self) -> StreamsGroups:
+        from pipeline_broker.state.groups.streams.coordinator import (  # noqa: PLC0415 - load a kind on first use
+            StreamsGroups,
+        )
+
+        streams = StreamsGroups(self.config, self.registry, self.classic, self._topics, self._configs_of)
+        self._kinds.append(streams)
+        return streams
+
+    @functools.cached_property
     def share(self) -> ShareGroups:
         from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - load on first use
 
@@ -131,6 +142,8 @@ class GroupCoordinator:
     def _kind(self, group_type: GroupType) -> GroupKind:
         if group_type is GroupType.SHARE:
             return self.share
+        if group_type is GroupType.STREAMS:
+            return self.streams
         return self.classic if group_type is GroupType.CLASSIC else self.consumer
 
     def _type_of(self, group_id: str) -> GroupType | None:
@@ -142,20 +155,24 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
         """Answer a JoinGroup request, or park it under `token`.
 
-        A join turns an empty consumer group into a classic group. A consumer group with members accepts it as a member
-        of the classic protocol.
+        A join turns an empty consumer or streams group into a classic group. A consumer group with members accepts it
+        as a member of the classic protocol.
         """
         group = self.registry.get(request.group_id)
         if group is None or group.group_type is GroupType.CLASSIC:
             return self.classic.join(request, token, now_ms)
-        if group.group_type is not GroupType.CONSUMER:
-            return self.classic.refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
+        is_streams = group.group_type is GroupType.STREAMS and group.is_empty
+        if group.group_type is not GroupType.CONSUMER and not is_streams:
+            # As in Kafka, without the member id.
+            refused = attrs.evolve(request, member_id="")
+            return self.classic.refuse_join(refused, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
         error = self.classic.join_error(request, None if group.is_empty else group)
         if error is not ErrorCode.NONE:
             return self.classic.refuse_join(request, error, token, now_ms)
         if not group.is_empty:
             return self.consumer.join(request, token, now_ms)
-        outcome = Outcome(writes=[self.consumer.tombstones(group, now_ms)])
+        kind = self.streams if is_streams else self.consumer
+        outcome = Outcome(writes=[kind.tombstones(group, now_ms)])
         outcome.extend(self.classic.join(request, token, now_ms))
         return outcome
 

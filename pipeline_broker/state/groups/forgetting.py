@@ -40,7 +40,6 @@ class Forgetting:
         return bool(self._waiting)
 
     def forget_topic(self, topic: str) -> Outcome:
-        """Queue all offsets of a topic, and delete the first batch."""
         for group_id, partitions in self._offsets.of_topic(topic).items():
             self._waiting.setdefault((group_id, topic), {}).update(partitions)
         return self.delete_batch()

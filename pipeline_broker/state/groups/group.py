@@ -21,11 +21,10 @@ OffsetAge = Callable[[CommittedOffset], int]
 
 
 class GroupType(Enum):
-    """Kinds of groups, by the names that clients see."""
-
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):
@@ -49,7 +48,7 @@ class Group(Protocol):
 
     @property
     def protocol_type_name(self) -> str:
-        """`consumer`, `share`, or the protocol type that classic members agreed on; empty if none."""
+        """`consumer`, `share`, `streams`, or the protocol type that classic members agreed on; empty if none."""
 
     @property
     def is_empty(self) -> bool:
@@ -67,14 +66,12 @@ class Group(Protocol):
     def is_joining_long(self) -> bool:
         """True if a join may take too long to share a turn with other requests (see MEMBERS_AT_ONCE_MAX)."""
 
-    def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Return the error of a commit; NONE if the group accepts it."""
+    def commit_error(self, request: CommitRequest) -> ErrorCode: ...
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Return NONE if a client with this member id and epoch may read the group's offsets, otherwise the error."""
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a member subscribes to the topic, as far as that is known."""
+    def is_subscribed_to(self, topic: str) -> bool: ...
 
     def delete_offsets_error(self) -> ErrorCode:
         """Return NONE if offsets of topics without a subscription may be deleted now, otherwise the error."""

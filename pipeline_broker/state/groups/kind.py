@@ -55,11 +55,9 @@ class GroupKind(Protocol):
     def force_rebalance(self, group: Any, now_ms: int) -> Outcome:
         """Start a rebalance although nothing has changed."""
 
-    def delete(self, group: Any, now_ms: int) -> tuple[StateRecord, ...]:
-        """Begin to delete an empty group; return its tombstones."""
+    def delete(self, group: Any, now_ms: int) -> tuple[StateRecord, ...]: ...
 
-    def deleted(self, group: Any) -> None:
-        """Remove a group after its tombstones became durable."""
+    def deleted(self, group: Any) -> None: ...
 
     def not_deleted(self, group: Any, now_ms: int) -> None:
         """Restore a group after its tombstones could not be stored."""

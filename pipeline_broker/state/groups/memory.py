@@ -36,7 +36,6 @@ MEMBER_SHARE = 8
 
 
 def sizes_of(values: Iterable[str | bytes | None]) -> int:
-    """Return the memory that strings and byte strings take, in bytes."""
     return sum(map(getsizeof, values))
 
 

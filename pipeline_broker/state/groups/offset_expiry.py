@@ -25,8 +25,6 @@ GROUP_COST = 5
 
 
 class ToCheck:
-    """A queue of groups to check for expired offsets."""
-
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
 

@@ -105,7 +105,6 @@ class PendingOffsets:
         return self._held.get(producer_id, {}).get(key)
 
     def is_unstable(self, key: OffsetKey) -> bool:
-        """Return whether an open transaction may change the offset."""
         return key in self._unstable.get(key.group_id, ())
 
     def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:

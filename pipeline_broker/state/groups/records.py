@@ -18,6 +18,7 @@ RECORD_OWNERS: Mapping[int, GroupType] = {
     2: GroupType.CLASSIC,
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
     **dict.fromkeys(range(10, 16), GroupType.SHARE),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), GroupType.STREAMS),
 }
 """Record types by the kind of group they belong to. Other types belong to other Kafka versions and are skipped."""
 RECORD_TYPES = (*OFFSET_TYPES, *RECORD_OWNERS)
@@ -54,9 +55,15 @@ def _read(owner: GroupType, kind: int, key: bytes, value: bytes | None) -> Any:
 
         return read_group(key, value)
     if owner is GroupType.CONSUMER:
-        from pipeline_broker.state.groups.consumer.records import read_update  # noqa: PLC0415 - load on first use
+        from pipeline_broker.state.groups.consumer.records import LAYOUTS  # noqa: PLC0415 - load on first use
+        from pipeline_broker.state.groups.modern.layouts import read_update  # noqa: PLC0415 - load on first use
 
-        return read_update(kind, key, value)
+        return read_update(LAYOUTS, kind, key, value)
+    if owner is GroupType.STREAMS:
+        from pipeline_broker.state.groups.modern.layouts import read_update  # noqa: PLC0415 - load on first use
+        from pipeline_broker.state.groups.streams.records import LAYOUTS  # noqa: PLC0415 - load on first use
+
+        return read_update(LAYOUTS, kind, key, value)
     from pipeline_broker.state.groups.share.records import read_group_record as read  # noqa: PLC0415 - on first use
 
     return read(kind, key, value)

@@ -89,7 +89,6 @@ class GroupRegistry:
         return iter(self._shown.values())
 
     def show(self, group: Group) -> None:
-        """Make a group, or its change of kind, visible to clients."""
         self._shown[group.group_id] = group
 
     def hide(self, group: Group) -> None:

@@ -171,7 +171,6 @@ def read_partition(key: bytes, value: bytes | None) -> tuple[PartitionKey, Parti
 
 
 def open_record(key: PartitionKey, opened: OpenRecord | None) -> StateRecord:
-    """Return the record that opens a partition, or closes it if `opened` is None."""
     value = None if opened is None else record_value() + _EPOCH.pack(opened.epoch) + opened.handed.encode()
     return StateRecord(record_key(RecordType.OPEN) + _PARTITION.pack(*key), value)
 

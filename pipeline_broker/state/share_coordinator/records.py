@@ -47,16 +47,12 @@ OFFSET_MAX = 2**63 - 1
 
 
 class ShareKey(NamedTuple):
-    """A share partition: one partition of one share group."""
-
     group_id: str
     topic_id: bytes
     partition: int
 
 
 class ShareRecord(NamedTuple):
-    """A decoded record; `value` is None for a tombstone."""
-
     key: ShareKey
     value: Value | None
     batches: tuple[StateBatch, ...] = ()
@@ -101,7 +97,6 @@ def snapshot_record(key: ShareKey, value: ShareSnapshotValue) -> StateRecord:
 
 
 def update_record(key: ShareKey, value: ShareUpdateValue) -> StateRecord:
-    """Return a record of the changes since the latest snapshot or update."""
     return StateRecord(record_key(UPDATE, ShareUpdateKey(*key)), record_value(VERSION, value))
 
 

@@ -81,7 +81,6 @@ class Check(Protocol):
 
 
 def check_of_version(version: int) -> Check:
-    """Return the validation for clients of this `transaction.version`."""
     return _check_version_2 if version >= VERSION_2 else _check_version_0
 
 

@@ -1,4 +1,4 @@
-"""Expected values are those of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka."""
 
 import struct
 
@@ -59,7 +59,7 @@ def test_a_version_that_is_not_served_is_answered_in_the_layout_of_version_0():
     response, end = decode(ApiVersionsResponse, 0, answer, 4)
     assert end == len(answer)
     assert response.error_code == 35
-    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(KEY, 0, 4)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(KEY, 0, 5)]
 
 
 @pytest.mark.parametrize(("key", "version"), [(HeartbeatRequest.SCHEMA.key, 99), (17, 0), (0, 2), (22, 6)])

@@ -1,4 +1,4 @@
-"""APIs that need several brokers answer as Apache Kafka 4.3.1 does on one node."""
+"""APIs that need several brokers answer as Apache Kafka does on one node."""
 
 import pytest
 
@@ -11,6 +11,7 @@ from pipeline_broker.wire.messages.cluster.elect_leaders import ElectLeadersRequ
 from pipeline_broker.wire.messages.cluster.list_partition_reassignments import ListPartitionReassignmentsRequest
 from pipeline_broker.wire.messages.cluster.remove_raft_voter import RemoveRaftVoterRequest
 from pipeline_broker.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
+from pipeline_broker.wire.messages.cluster.unregister_controller import UnregisterControllerRequest
 from pipeline_broker.wire.messages.cluster.update_features import UpdateFeaturesRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.apis.desk import DIRECTORY, Desk
@@ -113,6 +114,11 @@ def test_no_broker_can_be_unregistered(desk):
     assert desk.ask(UnregisterBrokerRequest(1), 0).error_code == 42
 
 
+def test_no_controller_can_be_unregistered(desk):
+    assert desk.ask(UnregisterControllerRequest(5), 0).error_code == 136
+    assert desk.ask(UnregisterControllerRequest(1), 0).error_code == 42
+
+
 @pytest.mark.parametrize(
     ("cluster_id", "voter", "directory_id", "listeners", "code"),
     [
@@ -155,8 +161,8 @@ def features(desk, version=4):
 
 def test_features_are_advertised(desk):
     supported, finalized, epoch = features(desk)
-    assert supported["metadata.version"] == (7, 30)
-    assert (finalized["metadata.version"], finalized["kraft.version"], epoch) == (30, 1, 0)
+    assert supported["metadata.version"] == (7, 33)
+    assert (finalized["metadata.version"], finalized["kraft.version"], epoch) == (33, 1, 0)
     old, same, _ = features(desk, version=3)
     assert same == finalized
     assert old == {name: levels for name, levels in supported.items() if levels[0] > 0}
@@ -175,7 +181,7 @@ def test_a_finalized_level_survives_a_restart(desk, version):
 
 def test_several_levels_are_finalized_together_or_not_at_all(desk):
     update = UpdateFeaturesRequest.FeatureUpdateKey
-    wanted = [update("eligible.leader.replicas.version", 0, upgrade_type=2), update("metadata.version", 31)]
+    wanted = [update("eligible.leader.replicas.version", 0, upgrade_type=2), update("metadata.version", 99)]
     answer = desk.ask(UpdateFeaturesRequest(1000, wanted), 2)
     assert answer.error_code == 95
     assert answer.error_message.startswith("The update failed for all features since the following feature had an")

@@ -1,4 +1,4 @@
-"""AlterConfigs, and settings of groups and subscriptions; codes and messages are those of Apache Kafka 4.3.1."""
+"""AlterConfigs, and settings of groups and subscriptions; codes and messages are those of Apache Kafka."""
 
 import pytest
 
@@ -200,6 +200,12 @@ NO_OFFSET_RESET = (
             ("share.auto.offset.reset", SET, "never"),
             CONFIG,
             NO_OFFSET_RESET,
+        ),
+        (
+            GROUP,
+            ("errors.deadletterqueue.topic.name", SET, "dlq.g"),
+            CONFIG,
+            "errors.deadletterqueue.topic.name: this broker has no dead-letter queues (KIP-1191)",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_every_level_of_kafka_is_known(desk, level):
         (("nope", DELETE, None), 40, "Logger nope does not exist!"),
         (("nope", APPEND, "INFO"), 42, "APPEND operation is not allowed for the BROKER_LOGGER resource"),
         ((OWN, SUBTRACT, "INFO"), 42, "SUBTRACT operation is not allowed for the BROKER_LOGGER resource"),
-        ((OWN, 7, "INFO"), -1, None),
+        ((OWN, 7, "INFO"), 42, "Unknown operation type 7 is not allowed for the BROKER_LOGGER resource"),
         (
             (OWN, SET, "debug"),
             40,

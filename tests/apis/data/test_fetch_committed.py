@@ -1,4 +1,4 @@
-"""Fetches of read_committed clients, as in Apache Kafka 4.3.1."""
+"""Fetches of read_committed clients, as in Apache Kafka."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Expected values are those of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka."""
 
 import errno
 

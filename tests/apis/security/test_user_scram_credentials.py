@@ -1,4 +1,4 @@
-"""SCRAM users by request, with the answers of Apache Kafka 4.3.1; test_scram_users tests the changes themselves."""
+"""SCRAM users by request, with the answers of Apache Kafka; test_scram_users tests the changes themselves."""
 
 import base64
 

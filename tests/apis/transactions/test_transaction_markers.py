@@ -1,4 +1,4 @@
-"""WriteTxnMarkers and DescribeProducers; expected values are those of Apache Kafka 4.3.1."""
+"""WriteTxnMarkers and DescribeProducers; expected values are those of Apache Kafka."""
 
 import pytest
 

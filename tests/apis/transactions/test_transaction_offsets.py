@@ -75,13 +75,13 @@ def test_a_commit_without_a_transaction_overtakes_a_pending_offset(desk):
 
 
 @pytest.mark.parametrize(
-    ("generation", "group", "code"),
-    [(3, "g", ErrorCode.ILLEGAL_GENERATION), (-1, "g", 0)],
+    ("version", "generation", "code"),
+    [(5, 3, ErrorCode.ILLEGAL_GENERATION), (6, 3, ErrorCode.GROUP_ID_NOT_FOUND), (5, -1, 0), (6, -1, 0)],
 )
-def test_the_group_must_know_the_member(desk, generation, group, code):
+def test_the_group_must_know_the_member(desk, version, generation, code):
     producer = Producer(desk)
-    request = producer.offsets(5, group=group, generation=generation, member="m" if generation >= 0 else "")
-    assert codes(desk.ask(request, 5)) == {0: code}
+    request = producer.offsets(5, generation=generation, member="m" if generation >= 0 else "")
+    assert codes(desk.ask(request, version)) == {0: code}
 
 
 def test_offsets_of_a_fenced_producer_are_refused(desk):
@@ -97,8 +97,19 @@ def test_a_missing_partition_is_refused_alone(desk):
     assert codes(desk.ask(producer.offsets(5, 6, 7), 5)) == {0: 0, 1: 0, 2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+def test_a_topic_is_named_by_its_id_since_version_6(desk):
+    producer = Producer(desk)
+    request = producer.offsets(5)
+    answer = desk.ask(request, 6)
+    assert (answer.topics[0].topic_id, codes(answer)) == (request.topics[0].topic_id, {0: 0})
+    request.topics[0].topic_id = bytes(15) + b"x"
+    assert codes(desk.ask(request, 6)) == {0: ErrorCode.UNKNOWN_TOPIC_ID}
+    assert producer.ended() == 0
+    assert fetched(desk) == [(5, 0), (-1, 0)]
+
+
 def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(desk):
-    """KIP-848: its epoch replaces the generation; producers do not know the error for a stale epoch."""
+    """KIP-848: its epoch replaces the generation; the error for a stale epoch is known since version 6."""
     producer = Producer(desk)
     heartbeat = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"], topic_partitions=[]
@@ -106,9 +117,9 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(desk):
     desk.decide(heartbeat, 1)
     ((request, _),) = desk.connection.completed
     epoch = request.answer.member_epoch
-    assert codes(desk.ask(producer.offsets(5, generation=epoch + 1, member="m"), 5)) == {
-        0: ErrorCode.ILLEGAL_GENERATION
-    }
+    later = producer.offsets(5, generation=epoch + 1, member="m")
+    assert codes(desk.ask(later, 5)) == {0: ErrorCode.ILLEGAL_GENERATION}
+    assert codes(desk.ask(later, 6)) == {0: ErrorCode.STALE_MEMBER_EPOCH}
     assert codes(desk.ask(producer.offsets(5, generation=epoch, member="x"), 5)) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
     assert codes(desk.ask(producer.offsets(5, generation=epoch, member="m"), 5)) == {0: 0}
     assert producer.ended() == 0

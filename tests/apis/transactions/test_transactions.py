@@ -1,6 +1,6 @@
 """Transactions from request to response: joint commits, waits and rights.
 
-Codes are those of Apache Kafka 4.3.1.
+Codes are those of Apache Kafka.
 """
 
 from __future__ import annotations

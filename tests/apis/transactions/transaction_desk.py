@@ -75,7 +75,8 @@ class Producer:
 
     def offsets(self, *offsets, group="g", generation=-1, member=""):
         partitions = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(i, it) for i, it in enumerate(offsets)]
-        topics = [TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic("t", partitions)]
+        topic = self.desk.broker.topics.get("t")
+        topics = [TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic("t", topic.topic_id, partitions)]
         return TxnOffsetCommitRequest(self.name, group, self.id, self.epoch, generation, member, topics=topics)
 
 

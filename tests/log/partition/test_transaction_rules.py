@@ -1,4 +1,4 @@
-"""The rules of transactions in a log, one by one, as in ProducerAppendInfo of Apache Kafka 4.3.1."""
+"""The rules of transactions in a log, one by one, as in ProducerAppendInfo of Apache Kafka."""
 
 import pytest
 

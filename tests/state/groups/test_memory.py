@@ -14,7 +14,7 @@ from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMe
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
-from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
+from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
 from pipeline_broker.state.groups.memory import (
     ENTRY_BYTES,
     MEMBER_BYTES,
@@ -24,6 +24,7 @@ from pipeline_broker.state.groups.memory import (
     size_of_names,
     sizes_of,
 )
+from pipeline_broker.state.groups.modern.updates import Update
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from tests.state.group_driver import Driver

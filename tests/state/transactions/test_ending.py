@@ -1,4 +1,4 @@
-"""EndTxn by state, epoch and requested result: every cell was observed on Apache Kafka 4.3.1.
+"""EndTxn by state, epoch and requested result: every cell was observed on Apache Kafka.
 
 The cells of prepared transactions are from its TransactionCoordinator.endTransaction, since no client can keep a
 transaction in these states.

@@ -1,4 +1,4 @@
-"""Rules of the transaction coordinator, one by one; the responses were observed on Apache Kafka 4.3.1.
+"""Rules of the transaction coordinator, one by one; the responses were observed on Apache Kafka.
 
 Longer than most files: one test for each rule.
 """

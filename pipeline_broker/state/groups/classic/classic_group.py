@@ -28,8 +28,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """States, by the names that clients see."""
-
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -313,7 +311,6 @@ class ClassicGroup:
         return subscribed_topics(member.metadata(name) for member in self.members.values())
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Return the list of members that the leader receives in its JoinGroup response."""
         assert self.protocol_name is not None
         name = self.protocol_name
         return tuple(

@@ -170,7 +170,6 @@ def _replace_static(
     ids: tuple[str, str],
     token: object,
 ) -> None:
-    """Replace a static member by its restarted instance, and fence the old one."""
     old_id, new_id = ids
     fenced = ErrorCode.FENCED_INSTANCE_ID
     turn.answer_join(group, old_id, JoinResult(error=fenced, member_id=old_id))

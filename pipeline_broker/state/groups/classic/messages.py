@@ -58,8 +58,6 @@ class JoinRequest:
 
 
 class JoinedMember(NamedTuple):
-    """A member, as listed in the leader's JoinGroup response."""
-
     member_id: str
     group_instance_id: str | None
     metadata: bytes
@@ -78,8 +76,6 @@ class JoinResult(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class SyncRequest:
-    """A SyncGroup request; the leader's contains the assignments of all members."""
-
     group_id: str
     generation_id: int
     member_id: str

@@ -144,7 +144,6 @@ def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 
 
 def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    """Set the assignment of every member, and answer the parked syncs."""
     for member in group.members.values():
         group.assign(member, assignments.get(member.member_id, b""))
         result = SyncResult(
@@ -157,7 +156,6 @@ def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str
 
 
 def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
-    """Revoke all assignments, and answer the parked syncs with an error."""
     for member in group.members.values():
         group.assign(member, b"")
         if turn.answer_sync(group, member.member_id, SyncResult(error=error)):

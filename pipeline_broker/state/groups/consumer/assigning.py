@@ -16,8 +16,9 @@ from pipeline_broker.state.groups.consumer.assignors.uniform import assign_unifo
 from pipeline_broker.state.groups.consumer.member import Member, Partitions
 from pipeline_broker.state.groups.consumer.reconciliation import Reconciliation
 from pipeline_broker.state.groups.consumer.step import Step
-from pipeline_broker.state.groups.consumer.topic_view import metadata_hash, topic_ids
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, TargetEpoch
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
+from pipeline_broker.state.groups.modern.updates import TargetEpoch
+from pipeline_broker.state.groups.topic_view import metadata_hash, topic_ids
 
 __all__ = ["ASSIGNORS", "assignor_name", "bump_epoch", "is_target_due", "reconcile", "refresh_epoch", "update_target"]
 
@@ -41,7 +42,6 @@ def refresh_epoch(step: Step, *, must_bump: bool) -> None:
 
 
 def bump_epoch(step: Step) -> None:
-    """Bump the group epoch, because members were removed or a rebalance is forced."""
     _move(step, metadata_hash(step.topics, step.group.subscribed_topics), 1)
 
 

@@ -20,12 +20,15 @@ from pipeline_broker.state.groups.classic.messages import (
 )
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
-from pipeline_broker.state.groups.consumer.heartbeats import check_full, check_memory, partitions_of, update_member
-from pipeline_broker.state.groups.consumer.leaving import replace_member
-from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata, MemberState
-from pipeline_broker.state.groups.consumer.messages import GroupError
-from pipeline_broker.state.groups.consumer.step import Step, TimerKind
+from pipeline_broker.state.groups.consumer.heartbeats import update_member
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata
+from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.state.groups.modern.group_error import GroupError
+from pipeline_broker.state.groups.modern.member import MemberState
+from pipeline_broker.state.groups.modern.membership import assigned_of, check_full, check_memory
+from pipeline_broker.state.groups.modern.removal import replace_member
+from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
 from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 
@@ -44,7 +47,7 @@ def join(step: Step, request: JoinRequest) -> JoinResult:
             member is unknown or fenced.
     """
     member_id = request.member_id or request.fresh_id
-    check_full(step, request.member_id)
+    check_full(step, request.member_id, step.config.group_consumer_max_size)
     if request.protocol_type != PROTOCOL_TYPE or not step.group.supports_classic(
         {protocol.name: protocol.metadata for protocol in request.protocols}
     ):
@@ -147,7 +150,7 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
     return SyncResult(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=write_assignment(step.topics, partitions_of(current.assigned), subscription_version(data)),
+        assignment=write_assignment(step.topics, assigned_of(current.assigned), subscription_version(data)),
     )
 
 

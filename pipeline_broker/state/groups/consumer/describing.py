@@ -46,7 +46,6 @@ def _member(step: Step, member: Member) -> DescribedConsumerMember:
 
 
 def assignment_of(step: Step, member: Member) -> tuple[NamedPartitions, ...]:
-    """Return the partitions that a member owns, without deleted topics."""
     return _named(step, _owned(member))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipeline_broker.state.groups.consumer.member import Partitions
-from pipeline_broker.state.groups.consumer.topic_view import TopicView
+from pipeline_broker.state.groups.topic_view import TopicView
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
 from pipeline_broker.wire.messages.groups.consumer_protocol import (
@@ -17,7 +17,6 @@ __all__ = ["partitions_by_id", "write_assignment"]
 
 
 def write_assignment(topics: TopicView, partitions: Partitions, version: int) -> bytes:
-    """Encode the assignment of a member, without deleted topics."""
     named = []
     for topic_id, numbers in partitions.items():
         topic = topics.by_id(topic_id)

@@ -5,47 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-import attrs
-
 from pipeline_broker.state.groups.consumer.assigning import bump_epoch
 from pipeline_broker.state.groups.consumer.member import Member
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.state.groups.modern import removal
 
-__all__ = ["remove_members", "replace_member", "tombstone_all"]
+__all__ = ["remove_members", "tombstone_all"]
 
 
 def remove_members(step: Step, members: Collection[Member]) -> None:
-    """Remove members, and bump the group epoch once for all of them."""
     regexes = Counter(member.metadata.topic_regex for member in members)
     for regex, count in regexes.items():
         if regex and step.group.regex_members(regex) == count:
             step.emit(Subject.REGEX, regex, None)
-    for member in members:
-        _remove(step, member)
-    bump_epoch(step)
-
-
-def _remove(step: Step, member: Member) -> None:
-    # In Kafka's order: the tombstone of the member itself is last.
-    for subject in (Subject.CURRENT, Subject.TARGET, Subject.MEMBER):
-        step.emit(subject, member.member_id, None)
-    step.stop_all(member.member_id)
-
-
-def replace_member(step: Step, old: Member, new_id: str) -> Member:
-    """Give a static member a new id. It keeps its assignment; its epoch is 0 until it is reconciled."""
-    group = step.group
-    target, current = group.target_of(old.member_id), old.current
-    _remove(step, old)
-    step.emit(Subject.MEMBER, new_id, old.metadata)
-    step.emit(Subject.TARGET, new_id, target)
-    step.emit(Subject.CURRENT, new_id, attrs.evolve(current, member_epoch=0, previous_epoch=0))
-    return group.members[new_id]
+    removal.remove_members(step, members, bump_epoch)
 
 
 def tombstone_all(step: Step) -> None:
-    """Remove the whole group: it is deleted, or converted to another kind."""
     group = step.group
     for subject, names in (
         (Subject.CURRENT, list(group.members)),

@@ -12,25 +12,10 @@ from pipeline_broker.state.groups.consumer.member import Partitions
 __all__ = [
     "DescribedConsumerGroup",
     "DescribedConsumerMember",
-    "GroupError",
     "HeartbeatRequest",
     "HeartbeatResult",
     "NamedPartitions",
 ]
-
-
-class GroupError(Exception):
-    """A refused request; the group is unchanged.
-
-    Attributes:
-        code: the error code for the client.
-        message: Kafka's error message.
-    """
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 def _everything(name: str) -> bool:
@@ -107,8 +92,6 @@ class DescribedConsumerMember:
 
 @attrs.frozen(kw_only=True)
 class DescribedConsumerGroup:
-    """A described group; a missing one has the reason in `not_found`."""
-
     group_id: str
     not_found: str | None = None
     state: str = ""

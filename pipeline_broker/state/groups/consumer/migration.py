@@ -18,19 +18,20 @@ from pipeline_broker.state.groups.classic.classic_group import Member as Classic
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
-from pipeline_broker.state.groups.consumer.heartbeats import partitions_of
 from pipeline_broker.state.groups.consumer.leaving import tombstone_all
 from pipeline_broker.state.groups.consumer.member import (
     ClassicMetadata,
-    CurrentAssignment,
     Member,
     MemberMetadata,
     Partitions,
 )
-from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
-from pipeline_broker.state.groups.consumer.topic_view import TopicView, metadata_hash
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, TargetEpoch
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject
+from pipeline_broker.state.groups.modern.group_error import GroupError
+from pipeline_broker.state.groups.modern.member import CurrentAssignment
+from pipeline_broker.state.groups.modern.membership import assigned_of
+from pipeline_broker.state.groups.modern.updates import TargetEpoch
+from pipeline_broker.state.groups.topic_view import TopicView, metadata_hash
 from pipeline_broker.wire.consumer_protocol import (
     MalformedError,
     read_assignment,
@@ -42,7 +43,6 @@ __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
 
 
 def check_upgrade(classic: ClassicGroup, config: BrokerConfig) -> None:
-    """Raise GroupError if a classic group cannot become a consumer group."""
     if not _allows("UPGRADE", config):
         reason = "online upgrade is disabled"
     elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -84,7 +84,7 @@ def upgrade(step: Step, classic: ClassicGroup) -> None:
     names = step.group.subscribed_topics
     step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(epoch, metadata_hash(step.topics, names)))
     for member in members:
-        step.emit(Subject.TARGET, member.member_id, partitions_of(member.current.assigned))
+        step.emit(Subject.TARGET, member.member_id, assigned_of(member.current.assigned))
     # Time 0: the next assignment does not wait for the assignment interval.
     step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(epoch, 0))
     for member in members:

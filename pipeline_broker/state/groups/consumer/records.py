@@ -5,21 +5,13 @@ Lists are sorted, so that equal updates have equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.groups.consumer.member import (
-    ClassicMetadata,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-    OwnedPartitions,
-    Partitions,
-)
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
-from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata, OwnedPartitions, Partitions
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.layouts import UNKNOWN_EPOCH, Layout, Layouts, target_epoch_layout
+from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription
 from pipeline_broker.wire.messages.groups.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -38,50 +30,11 @@ from pipeline_broker.wire.messages.groups.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
-__all__ = ["read_update", "record_of"]
-
-VALUE_VERSION = 0
-# Assignment epoch of a partition in records that contain none. It is older than every epoch that a client may send.
-UNKNOWN_EPOCH = -1
+__all__ = ["LAYOUTS"]
 
 MemberValue = ConsumerGroupMemberMetadataValue
 CurrentValue = ConsumerGroupCurrentMemberAssignmentValue
 TargetValue = ConsumerGroupTargetAssignmentMemberValue
-
-
-class Layout(NamedTuple):
-    """The record layout of one subject; `name` is the second field of its key, if it has one."""
-
-    key: type[Any]
-    name: str | None
-    value: type[Any]
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-
-
-def record_of(group_id: str, update: Update) -> StateRecord:
-    layout = LAYOUTS[update.subject]
-    fields = {"group_id": group_id}
-    if layout.name is not None:
-        fields[layout.name] = update.name
-    key = record_key(update.subject, layout.key(**fields))
-    if update.value is None:
-        return StateRecord(key, None)
-    return StateRecord(key, record_value(VALUE_VERSION, layout.write(update.value)))
-
-
-def read_update(record_type: int, key: bytes, value: bytes | None) -> tuple[str, Update]:
-    """Decode a record to the group id and the update.
-
-    Raises:
-        CorruptStateRecordError: the key or the value is malformed.
-    """
-    subject = Subject(record_type)
-    layout = LAYOUTS[subject]
-    read = read_record_key(layout.key, key)
-    name = "" if layout.name is None else getattr(read, layout.name)
-    held = None if value is None else layout.read(read_record_value(layout.value, value))
-    return read.group_id, Update(subject, name, held)
 
 
 def _write_epoch(value: GroupEpoch) -> ConsumerGroupMetadataValue:
@@ -90,16 +43,6 @@ def _write_epoch(value: GroupEpoch) -> ConsumerGroupMetadataValue:
 
 def _read_epoch(read: ConsumerGroupMetadataValue) -> GroupEpoch:
     return GroupEpoch(read.epoch, read.metadata_hash)
-
-
-def _write_target_epoch(value: TargetEpoch) -> ConsumerGroupTargetAssignmentMetadataValue:
-    return ConsumerGroupTargetAssignmentMetadataValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
-    )
-
-
-def _read_target_epoch(read: ConsumerGroupTargetAssignmentMetadataValue) -> TargetEpoch:
-    return TargetEpoch(read.assignment_epoch, read.assignment_timestamp)
 
 
 def _write_target(value: Partitions) -> TargetValue:
@@ -212,7 +155,7 @@ def _read_regex(read: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
     return ResolvedRegex(frozenset(read.topics), read.version, read.timestamp)
 
 
-LAYOUTS: Mapping[Subject, Layout] = {
+LAYOUTS: Layouts = {
     Subject.GROUP_EPOCH: Layout(ConsumerGroupMetadataKey, None, ConsumerGroupMetadataValue, _write_epoch, _read_epoch),
     Subject.PARTITION_METADATA: Layout(
         ConsumerGroupPartitionMetadataKey,
@@ -222,12 +165,8 @@ LAYOUTS: Mapping[Subject, Layout] = {
         lambda _: True,
     ),
     Subject.MEMBER: Layout(ConsumerGroupMemberMetadataKey, "member_id", MemberValue, _write_member, _read_member),
-    Subject.TARGET_EPOCH: Layout(
-        ConsumerGroupTargetAssignmentMetadataKey,
-        None,
-        ConsumerGroupTargetAssignmentMetadataValue,
-        _write_target_epoch,
-        _read_target_epoch,
+    Subject.TARGET_EPOCH: target_epoch_layout(
+        ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue
     ),
     Subject.TARGET: Layout(
         ConsumerGroupTargetAssignmentMemberKey, "member_id", TargetValue, _write_target, _read_target

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, compiled
-from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.group_error import GroupError
 
 __all__ = ["change_regex", "check_regex", "refresh_regexes"]
 
@@ -27,7 +27,6 @@ UNRESOLVED_MS = -1
 
 
 def check_regex(regex: str | None) -> None:
-    """Raise GroupError if an expression is invalid."""
     # Also check an expression that the group already has: it may come from a record that another broker wrote.
     if not regex:
         return

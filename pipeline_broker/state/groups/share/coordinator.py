@@ -163,7 +163,12 @@ class ShareGroups:
         group.count_target()
         self._sessions.cancel((group.group_id, member_id))
         group.epoch = next_epoch(group.epoch)
-        write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
+        written = [*records.member_tombstones(group.group_id, member_id), records.group_record(group)]
+        if not group.members:
+            # As in Kafka, the assignment of an empty group is done, and the next one need not wait for the interval.
+            group.assignment_epoch, group.assigned_ms = group.epoch, 0
+            written.append(records.target_epoch_record(group))
+        write = self._write(group, written)
         assert write is not None, "it has records"
         return write
 
@@ -256,7 +261,6 @@ class ShareGroups:
     # Administration
 
     def find(self, group_id: str) -> ShareGroup | None:
-        """Return a share group in its pending state; None if it is missing or of another kind."""
         group = self._registry.get(group_id)
         return group if isinstance(group, ShareGroup) and not group.is_deleted else None
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ShareGroupError(KafkaError):
-    """A refused request to a share group."""
+    pass
 
 
 class FoundTopic(NamedTuple):

@@ -31,8 +31,6 @@ JOINING_EPOCH = 0
 
 @attrs.define(eq=False)
 class ShareMember:
-    """A member, with the epoch and assignment that it last received."""
-
     member_id: str
     rack_id: str | None = None
     client_id: str = ""

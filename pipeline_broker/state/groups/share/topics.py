@@ -12,7 +12,6 @@ __all__ = ["hash_of", "subscribed_topics"]
 
 
 def subscribed_topics(group: ShareGroup, find_topic: FindTopic) -> dict[str, FoundTopic]:
-    """Return the existing topics that at least one member subscribes to, by name."""
     names = sorted({name for member in group.members.values() for name in member.topics})
     found = ((name, find_topic(name)) for name in names)
     return {name: topic for name, topic in found if topic is not None}

@@ -19,7 +19,7 @@ class ListPartitionReassignmentsRequest:
 
     timeout_ms: int = int32("0+", default=60000)
     topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = array(
-        "ListPartitionReassignmentsTopics", "0+", nullable="0+"
+        "ListPartitionReassignmentsTopics", "0+", nullable="0+", default=None
     )
 
 

@@ -23,6 +23,7 @@ class DeleteGroupsResponse:
     class DeletableGroupResult:
         group_id: str = string("0+")
         error_code: int = int16("0+")
+        error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
     throttle_time_ms: int = int32("0+")
     results: list[DeleteGroupsResponse.DeletableGroupResult] = array("DeletableGroupResult", "0+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from pipeline_broker.wire.registry import ApiKey, schema_of
-from pipeline_broker.wire.schema import array, int16, int32, int64, string
+from pipeline_broker.wire.schema import array, int16, int32, int64, string, uuid
 
 
 @attrs.define
@@ -14,7 +14,8 @@ class TxnOffsetCommitRequest:
 
     @attrs.define
     class TxnOffsetCommitRequestTopic:
-        name: str = string("0+")
+        name: str = string("0-5", ignorable=True)
+        topic_id: bytes = uuid("6+", ignorable=True)
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = array(
             "TxnOffsetCommitRequestPartition", "0+"
         )
@@ -30,7 +31,7 @@ class TxnOffsetCommitRequest:
     group_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")
-    generation_id: int = int32("3+", default=-1)
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = array("TxnOffsetCommitRequestTopic", "0+")
@@ -42,7 +43,8 @@ class TxnOffsetCommitResponse:
 
     @attrs.define
     class TxnOffsetCommitResponseTopic:
-        name: str = string("0+")
+        name: str = string("0-5", ignorable=True)
+        topic_id: bytes = uuid("6+", ignorable=True)
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = array(
             "TxnOffsetCommitResponsePartition", "0+"
         )

@@ -6,15 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.groups.consumer.group import REMOVED, ConsumerGroup
-from pipeline_broker.state.groups.consumer.member import (
-    NO_ASSIGNMENT,
-    ClassicMetadata,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-)
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.member import NO_ASSIGNMENT, REMOVED, CurrentAssignment, MemberState
+from pipeline_broker.state.groups.modern.updates import TargetEpoch, Update
 
 MEMBERS, TOPICS, REGEXES, PROTOCOLS = "abc", "tuv", ("t.*", "u"), ("range", "sticky")
 names = st.frozensets(st.sampled_from(TOPICS))

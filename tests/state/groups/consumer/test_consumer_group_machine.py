@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
-from pipeline_broker.state.groups.consumer.member import LEAVING_STATIC_EPOCH, MemberState
-from pipeline_broker.state.groups.consumer.step import TimerKind
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH, MemberState
+from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.state.outcome import StateRecord
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.replaying import replay_group

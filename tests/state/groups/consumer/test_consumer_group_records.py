@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
-from pipeline_broker.state.groups.consumer.member import (
-    ClassicMetadata,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-)
-from pipeline_broker.state.groups.consumer.records import read_update, record_of
-from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
+from pipeline_broker.state.groups.consumer.records import LAYOUTS
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.layouts import read_update, record_of
+from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
+from pipeline_broker.state.groups.modern.updates import TargetEpoch, Update
 from pipeline_broker.state.groups.offset_records import record_value
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
@@ -75,25 +73,25 @@ def updates(draw):
 
 @given(texts, updates())
 def test_records_round_trip(group_id, update):
-    record = record_of(group_id, update)
+    record = record_of(LAYOUTS, group_id, update)
     assert record.key[:2] == int(update.subject).to_bytes(2)
-    assert read_update(update.subject, record.key, record.value) == (group_id, update)
+    assert read_update(LAYOUTS, update.subject, record.key, record.value) == (group_id, update)
 
 
 @given(updates())
 def test_truncated_records_are_corrupt(update):
-    record = record_of("g", update)
+    record = record_of(LAYOUTS, "g", update)
     for end in range(2, len(record.key)):
         with pytest.raises(CorruptStateRecordError):
-            read_update(update.subject, record.key[:end], record.value)
+            read_update(LAYOUTS, update.subject, record.key[:end], record.value)
     for end in range(len(record.value or b"")):
         with pytest.raises(CorruptStateRecordError):
-            read_update(update.subject, record.key, record.value[:end])
+            read_update(LAYOUTS, update.subject, record.key, record.value[:end])
 
 
 def test_record_bytes_equal_kafkas():
     """The key and value of an epoch, byte for byte; the hash is a tagged field."""
-    record = record_of("g", Update(Subject.GROUP_EPOCH, "", GroupEpoch(3, 5)))
+    record = record_of(LAYOUTS, "g", Update(Subject.GROUP_EPOCH, "", GroupEpoch(3, 5)))
     assert record.key == b"\0\3\0\1g"
     assert record.value == b"\0\0" + b"\0\0\0\3" + b"\1\0\x08" + b"\0" * 7 + b"\5"
 
@@ -113,23 +111,23 @@ def test_records_without_assignment_epochs_or_with_unknown_states_are_read():
     """Brokers before 4.3 wrote no assignment epochs. A state of a newer version becomes UNKNOWN."""
     value = ConsumerGroupCurrentMemberAssignmentValue
     old = value(member_epoch=3, state=9, assigned_partitions=[value.TopicPartitions(bytes(16), [1, 2])])
-    key = record_of("g", Update(Subject.CURRENT, "m", CurrentAssignment())).key
-    _, update = read_update(8, key, record_value(0, old))
+    key = record_of(LAYOUTS, "g", Update(Subject.CURRENT, "m", CurrentAssignment())).key
+    _, update = read_update(LAYOUTS, 8, key, record_value(0, old))
     assert update.value.state is MemberState.UNKNOWN
     assert update.value.assigned == {bytes(16): {1: -1, 2: -1}}
 
 
 def test_a_record_of_kafka_without_a_regex_is_read():
-    key = record_of("g", Update(Subject.MEMBER, "m", MemberMetadata())).key
+    key = record_of(LAYOUTS, "g", Update(Subject.MEMBER, "m", MemberMetadata())).key
     value = record_value(0, ConsumerGroupMemberMetadataValue(subscribed_topic_regex=None))
-    assert read_update(Subject.MEMBER, key, value)[1].value.topic_regex == ""
+    assert read_update(LAYOUTS, Subject.MEMBER, key, value)[1].value.topic_regex == ""
 
 
 def test_partition_metadata_gets_a_tombstone_with_the_next_epoch():
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("m")
-    former = record_of("g", Update(Subject.PARTITION_METADATA, "", value=True))
+    former = record_of(LAYOUTS, "g", Update(Subject.PARTITION_METADATA, "", value=True))
     driver.journal.append(former)
     driver.restart()
     assert driver.group().has_partition_metadata
@@ -173,7 +171,7 @@ def test_deleting_a_group_deletes_its_partition_metadata():
     driver.create("t")
     driver.enter("m")
     driver.beat("m", member_epoch=-1)
-    former = record_of("g", Update(Subject.PARTITION_METADATA, "", value=True))
+    former = record_of(LAYOUTS, "g", Update(Subject.PARTITION_METADATA, "", value=True))
     for is_there in (False, True):
         driver.journal += [former] * is_there
         driver.restart()
@@ -189,6 +187,6 @@ def test_deleting_a_group_deletes_its_partition_metadata():
 @pytest.mark.parametrize("protocols", [(), (("range", b""),), (("range", b"\0"),)])
 def test_a_classic_member_with_an_unreadable_subscription_is_corrupt(protocols):
     metadata = MemberMetadata(rebalance_timeout_ms=1, classic=ClassicMetadata(1, protocols))
-    record = record_of("g", Update(Subject.MEMBER, "m", metadata))
+    record = record_of(LAYOUTS, "g", Update(Subject.MEMBER, "m", metadata))
     with pytest.raises(CorruptStateRecordError, match="subscription of a classic member"):
-        read_update(Subject.MEMBER, record.key, record.value)
+        read_update(LAYOUTS, Subject.MEMBER, record.key, record.value)

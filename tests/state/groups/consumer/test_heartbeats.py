@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, rule by rule, compared with Apache Kafka 4.3.1 (see tests/differential)."""
+"""ConsumerGroupHeartbeat, rule by rule, compared with Apache Kafka (see tests/differential)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.state.groups.consumer.member import MemberState
+from pipeline_broker.state.groups.modern.member import MemberState
 from tests.state.groups.consumer.consumer_driver import JOIN, ConsumerDriver, numbers
 
 
@@ -174,6 +174,13 @@ def test_the_assignor_is_the_most_requested_one_or_the_default(driver):
     assert assignor() == "uniform"
 
 
+def test_a_preference_that_changes_the_assignor_bumps_the_epoch(driver):
+    epoch = stable(driver, "a", "b")
+    assert driver.beat("a", member_epoch=epoch, server_assignor="uniform").member_epoch == epoch, "it is the default"
+    assert driver.beat("a", member_epoch=epoch, server_assignor="range").member_epoch == epoch + 1
+    assert driver.beat("a", member_epoch=epoch + 1, server_assignor="range").member_epoch == epoch + 1
+
+
 def test_a_full_group_refuses_new_members():
     driver = ConsumerDriver(BrokerConfig(group_consumer_max_size=1))
     driver.enter("a")
@@ -273,7 +280,7 @@ def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):
     answer = driver.beat("m", member_epoch=-1)
     assert (answer.error, answer.member_epoch) == (ErrorCode.NONE, -1)
     described = driver.coordinator.consumer.describe("g")
-    assert (described.state, described.epoch, described.assignment_epoch) == ("Empty", 3, 2)
+    assert (described.state, described.epoch, described.assignment_epoch) == ("Empty", 3, 3)
 
 
 def test_static_members(driver):

@@ -17,10 +17,12 @@ from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberP
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import migration
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
-from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata, MemberState
-from pipeline_broker.state.groups.consumer.messages import GroupError
-from pipeline_broker.state.groups.consumer.updates import Subject, Update
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata
+from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.modern.group_error import GroupError
+from pipeline_broker.state.groups.modern.member import MemberState
+from pipeline_broker.state.groups.modern.updates import Update
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment
 from pipeline_broker.wire.messages.groups.consumer_protocol import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline_broker.state.groups.consumer.member import CurrentAssignment, MemberState
 from pipeline_broker.state.groups.consumer.reconciliation import Reconciliation
+from pipeline_broker.state.groups.modern.member import CurrentAssignment, MemberState
 
 A, B = b"a", b"b"
 STABLE, UNREVOKED, UNRELEASED, _ = MemberState

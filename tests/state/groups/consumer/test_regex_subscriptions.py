@@ -7,8 +7,10 @@ import pytest
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
-from pipeline_broker.state.groups.consumer.records import record_of
-from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
+from pipeline_broker.state.groups.consumer.records import LAYOUTS
+from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
+from pipeline_broker.state.groups.modern.layouts import record_of
+from pipeline_broker.state.groups.modern.updates import Update
 from tests.state.group_driver import START_MS
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
@@ -137,7 +139,7 @@ def test_an_invalid_replayed_expression_matches_nothing_and_fails_only_its_membe
     records = [Update(Subject.MEMBER, "stranger", MemberMetadata(topic_regex="(", rebalance_timeout_ms=60_000))]
     if also_resolved:
         records.append(Update(Subject.REGEX, "(", ResolvedRegex(frozenset({"logs"}), 0, 0)))
-    driver.journal += [record_of("g", update) for update in records]
+    driver.journal += [record_of(LAYOUTS, "g", update) for update in records]
     driver.restart()
     driver.create("orders.jp", 1)
     driver.tick(2_000)

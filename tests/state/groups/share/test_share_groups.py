@@ -173,7 +173,10 @@ def test_members_leave_or_expire():
     driver.now_ms += SETTINGS.session_timeout_ms
     for write in driver.coordinator.advance(driver.now_ms).writes:
         driver.keep(write)
-    assert driver.share.describe("g").state == "Empty"
+    described = driver.share.describe("g")
+    assert (described.state, described.assignment_epoch) == ("Empty", described.group_epoch)
+    again = driver.restart()
+    assert again.share.describe("g") == described
 
 
 def test_only_durable_state_is_shown():

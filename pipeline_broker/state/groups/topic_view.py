@@ -14,8 +14,6 @@ HASH_BYTES = 8
 
 
 class TopicView(Protocol):
-    """An interface to the existing topics; `state.topics.TopicCatalogue` implements it."""
-
     def get(self, name: str) -> Topic | None: ...
 
     def by_id(self, topic_id: bytes) -> Topic | None: ...

@@ -1,0 +1,70 @@
+"""Instances of a Kafka Streams application, one process each."""
+
+import subprocess
+from pathlib import Path
+
+import attrs
+
+from tests import kafka_tools
+
+PROGRAM = Path(__file__).with_name("StreamsApplication.java")
+COMPILE_SECONDS_MAX = 60.0
+CLOSE_SECONDS_MAX = 30.0
+THREADS = 2
+
+
+class Compiled:
+    """The applications, compiled into a directory."""
+
+    def __init__(self, directory):
+        classes = kafka_tools.streams_class_path()
+        command = ["javac", "-d", str(directory), "-cp", classes, str(PROGRAM)]
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=COMPILE_SECONDS_MAX)
+        self.command = [*kafka_tools.java_command(directory), "-cp", f"{directory}:{classes}", "StreamsApplication"]
+
+
+@attrs.define
+class Instance:
+    """A running instance; `directory` keeps its state stores and its output."""
+
+    directory: Path
+    process: subprocess.Popen
+    output: Path
+
+    @property
+    def is_running(self):
+        return self.process.poll() is None
+
+    @property
+    def has_processed(self):
+        return "state RUNNING" in self.output.read_text(encoding="utf-8")
+
+    @property
+    def error(self):
+        """Return the first error in its output."""
+        lines = self.output.read_text(encoding="utf-8").splitlines()
+        return next((line for line in lines if "Exception" in line), lines[-1:])
+
+    def close(self):
+        """Let it leave its group."""
+        self.process.stdin.close()
+        assert self.process.wait(CLOSE_SECONDS_MAX) == 0, self.output.read_text(encoding="utf-8")[-2000:]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+
+
+def start(compiled, bootstrap, name, directory):
+    """Start an instance over the state stores in a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    output = directory / f"output-{len(list(directory.glob('output-*')))}"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*compiled.command, bootstrap, name, str(directory / "state"), str(THREADS)],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+        )
+    return Instance(directory, process, output)
