@@ -47,15 +47,16 @@ IS_KAFKA = os.environ.get("AGAINST") == "kafka"
 POSSIBLE_STRIKES = [KILL, CLOSE] if IS_KAFKA else STRIKES
 
 
-def new_broker(directory):
+def new_broker(directory, *, standbys=0):
+    settings = (*SETTINGS, f"group.streams.num.standby.replicas={standbys}")
     if IS_KAFKA:
-        return KafkaUnderTest(directory, SETTINGS)
-    return OurBroker(directory, free_port(), settings=SETTINGS)
+        return KafkaUnderTest(directory, settings)
+    return OurBroker(directory, free_port(), settings=settings)
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    kafka_tools.require_kafka("javac")
+    kafka_tools.require_kafka_streams()
     return Compiled(tmp_path_factory.mktemp("streams"))
 
 
@@ -66,7 +67,8 @@ def test_each_input_record_of_totals_has_exactly_one_result(tmp_path, compiled, 
     while (left := SECONDS - (time.monotonic() - began)) > 0:
         seed = next(seeds)
         directory = tmp_path / f"run-{seed}"
-        run = Run(seed, directory, new_broker(directory / "broker"), compiled, "totals", 2 + seed % 2, POSSIBLE_STRIKES)
+        broker = new_broker(directory / "broker", standbys=seed % 2)
+        run = Run(seed, directory, broker, compiled, "totals", 2 + seed % 2, POSSIBLE_STRIKES)
         try:
             with run:
                 run.run(min(left, RUN_SECONDS_MAX))
