@@ -48,6 +48,15 @@ def require_the_followed_kafka(*programs):
         pytest.skip(f"this broker follows Kafka {DEFAULT_VERSION}")
 
 
+def require_kafka_streams():
+    """Skip the test if Kafka and applications of Kafka Streams cannot run."""
+    require_kafka("javac")
+    try:
+        fetch_jars("kafka-streams")
+    except ExperimentError as error:
+        absent(str(error))
+
+
 def class_path():
     return f"{fetch_jars()}/*"
 
