@@ -248,9 +248,13 @@ class BrokerConfig:
     def memory_of_each(self, brokers: int) -> dict[str, int]:
         """Return the memory for clients of each broker of a machine, by property: all together use that of one.
 
-        Unanswered requests are not divided, because each broker must have room for the largest one.
+        Each broker has room for the largest request.
         """
+        requests = self.queued_max_request_bytes
         return {
+            "queued.max.request.bytes": requests
+            if requests <= 0
+            else max(self.socket_request_max_bytes, requests // brokers),
             "pipeline.edge.bytes": max(1 << 20, self.pipeline_edge_bytes // brokers),
             "pipeline.group.bytes": max(1, self.pipeline_group_bytes // brokers),
             "pipeline.partial.request.bytes": max(1, self.pipeline_partial_request_bytes // brokers),
