@@ -8,45 +8,58 @@ import trio
 from tests.simulation.environment import MILLISECOND
 
 
-async def happen(world, nursery):
-    """All faults of the scenario, in order; each cut lasts as long as it says."""
+WANTED = (
+    "bytes were under way when their process ended",
+    "a request was forwarded",
+    "AddPartitionsToTxnRequest to another broker",
+    "WriteTxnMarkersRequest to another broker",
+    *(f"fault: {kind}" for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset")),
+)
+"""What many scenarios must have seen, or they were blind."""
+
+
+async def happen(world, _nursery):
+    """All faults of the scenario, in order, to the end of the last one; each cut lasts as long as it says."""
     began = trio.current_time()
-    for fault in world.scenario.faults:
-        await trio.sleep_until(began + fault.at)
-        world.trace.note("fault", fault.kind, fault.node, fault.other, fault.number)
-        life = world.nodes[fault.node].life if fault.node else None
-        FAULTS[fault.kind](world, life, fault, nursery)
+    async with trio.open_nursery() as happening:
+        for fault in world.scenario.faults:
+            await trio.sleep_until(began + fault.at)
+            world.trace.note("fault", fault.kind, fault.node, fault.other, fault.number)
+            world.seen[f"fault: {fault.kind}"] += 1
+            FAULTS[fault.kind](world, world.nodes.get(fault.node), fault, happening)
 
 
 async def keep_alive(world, nursery):
     """Do nothing: the world has a supervisor of its own, which serves to the end."""
 
 
-def _kill(world, life, fault, nursery):
-    if not life.is_over:
-        life.kill(power=False)
+def _kill(world, node, fault, happening):
+    if not node.life.is_over:
+        node.life.kill(power=False)
 
 
-def _power_cut(world, life, fault, nursery):
+def _power_cut(world, _node, fault, happening):
     """Of the machine."""
-    for each in world.lives:
-        if not each.is_over:
-            each.kill(power=True)
+    for node in world.nodes.values():
+        if node.life.ended_by is None:
+            node.life.kill(power=True)
+        else:
+            node.disk.power_cut()
 
 
-def _stop(world, life, fault, nursery):
-    life.end()
+def _stop(world, node, fault, happening):
+    node.life.end()
 
 
-def _supervisor(world, life, fault, nursery):
-    nursery.start_soon(world.lose_supervisor, nursery)
+def _supervisor(world, _node, fault, happening):
+    happening.start_soon(world.lose_supervisor)
 
 
-def _error(world, life, fault, nursery):
-    life.disk.fail_later(fault.kind.split()[0], fault.number)
+def _error(world, node, fault, happening):
+    node.disk.fail_later(fault.kind.split()[0], fault.number)
 
 
-def _cut(world, life, fault, nursery):
+def _cut(world, _node, fault, happening):
     pair = (fault.node, fault.other)
     directions = (pair, pair[::-1]) if fault.kind == "cut" else (pair,)
 
@@ -55,11 +68,11 @@ def _cut(world, life, fault, nursery):
         await trio.sleep(fault.number * MILLISECOND)
         world.links.heal(*directions)
 
-    nursery.start_soon(be_cut)
+    happening.start_soon(be_cut)
 
 
-def _reset(world, life, fault, nursery):
-    life.sockets.reset(fault.other)
+def _reset(world, node, fault, happening):
+    node.life.sockets.reset(fault.other)
 
 
 FAULTS = {

@@ -6,6 +6,7 @@ broker over its processes; one that ended begins anew on its disk.
 """
 
 import random
+from collections import Counter
 from types import SimpleNamespace
 
 import attrs
@@ -83,9 +84,24 @@ class ClusterLife(Life):
         self.sockets = PeerSockets(world.links, self, node.node_id)
         self.role = role_of(self.sockets, node.node_id)
         self._is_ready = False
+        self._count_requests()
 
     def _machine(self):
         return self.node.disk, self.node.trace
+
+    def _count_requests(self):
+        """Count what goes to other brokers."""
+        role, seen, ask, forward = self.role, self.world.seen, self.role.ask, self.role.forward
+
+        def counted_ask(node_id, request, *arguments):
+            seen[f"{type(request).__name__} to another broker"] += 1
+            ask(node_id, request, *arguments)
+
+        def counted_forward(request):
+            seen["a request was forwarded"] += 1
+            return forward(request)
+
+        role.ask, role.forward = counted_ask, counted_forward
 
     def clock_ms(self):
         offset_ms, rate = self._clock
@@ -141,11 +157,13 @@ class ClusterLife(Life):
         """As SIGTERM: an orderly stop, or the end of a startup."""
         if self.is_serving:
             self.stop()
-        elif not self.is_over:
+        elif self.stopped_at is None:
             self.kill(power=False)
 
     def kill(self, *, power):
         if self.ended_by is None:
+            if self.sockets.has_bytes_under_way:
+                self.world.seen["bytes were under way when their process ended"] += 1
             self.sockets.kill()
             super().kill(power=power)
 
@@ -179,9 +197,10 @@ class ClusterWorld(World):
         self.leaders = Leaders()
         self.choices = random.Random(f"choices {scenario.seed}")
         self.topics = ()
+        self.seen = Counter()
         fastest = max(rate for _, rate in plan.clocks)
         self.ownership = Ownership(SESSION_MS / 1000 / fastest)
-        self._supervisor = None
+        self._supervisor = self._nursery = None
 
     @property
     def lives(self):
@@ -194,13 +213,14 @@ class ClusterWorld(World):
     # The supervisor
 
     async def begin_life(self, nursery):
-        self.begin_supervisor(nursery)
+        self._nursery = nursery
+        self._begin_supervisor()
         await self._wait_settled()
 
-    def begin_supervisor(self, nursery):
+    def _begin_supervisor(self):
         self._supervisor = supervisor = object()
         for node in self.nodes.values():
-            nursery.start_soon(self._keep, supervisor, node)
+            self._nursery.start_soon(self._keep, supervisor, node)
 
     async def _keep(self, supervisor, node):
         while self._supervisor is supervisor:
@@ -208,7 +228,6 @@ class ClusterWorld(World):
             node.life = ClusterLife(self, node)
             node.trace.note("life")
             await self._live(node.life, SimpleNamespace(started=self.changed))
-            node.trace.note("life ended", node.life.ended_by)
             await trio.sleep(RESTART_SECONDS)
 
     async def stop_life(self):
@@ -221,15 +240,17 @@ class ClusterWorld(World):
             for life in some:
                 await self.wait_until_ended(life)
 
-    async def lose_supervisor(self, nursery):
+    async def lose_supervisor(self):
         """The supervisor is killed: all brokers stop by themselves, and another one starts them."""
+        if self._supervisor is None:
+            return  # the same happens already
         self._supervisor = None
         lives = self.lives
         for life in lives:
             life.end()
         for life in lives:
             await self.wait_until_ended(life)
-        self.begin_supervisor(nursery)
+        self._begin_supervisor()
 
     def end_faults(self):
         self.links.heal_all()
@@ -240,7 +261,7 @@ class ClusterWorld(World):
         self.end_faults()
         if self.scenario.restarts:
             await self.stop_life()
-            self.begin_supervisor(nursery)
+            self._begin_supervisor()
         await self._wait_settled()
 
     # What brokers know of each other

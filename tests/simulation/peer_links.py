@@ -36,27 +36,27 @@ class _Pipe:
         self.changed = trio.lowlevel.ParkingLot()
         self._links = links
         self._between = source, target
-        self._under_way = deque()
+        self.under_way = deque()
 
     def send(self, data):
         """Send bytes; None for the end."""
-        self._under_way.append(data)
-        if len(self._under_way) == 1:
+        self.under_way.append(data)
+        if len(self.under_way) == 1:
             trio.lowlevel.spawn_system_task(self._carry)
 
     async def _carry(self):
-        while self._under_way and not self.is_broken:
+        while self.under_way and not self.is_broken:
             await trio.sleep(self._links.delay())
             await self._links.wait_until_whole(self._between)
             if self.is_broken:
                 return
-            data = self._under_way[0]
+            data = self.under_way[0]
             if data is None:
                 self.is_ended = True
             else:
                 self.arrived += data
             self.changed.unpark_all()
-            self._under_way.popleft()
+            self.under_way.popleft()
 
     def reset(self):
         self.is_broken = True
@@ -101,6 +101,10 @@ class PeerStream(trio.abc.Stream):
     def reset(self):
         self._incoming.reset()
         self._outgoing.reset()
+
+    @property
+    def has_bytes_under_way(self):
+        return bool(self._outgoing.under_way)
 
     async def aclose(self):
         self.close()
@@ -298,6 +302,11 @@ class PeerSockets:
         for other, stream in self.streams:
             if other == node_id:
                 stream.reset()
+
+    @property
+    def has_bytes_under_way(self):
+        """Whether something of it has not arrived yet."""
+        return any(stream.has_bytes_under_way for _, stream in self.streams)
 
     def kill(self):
         """End with the process: what it sent arrives, and it sends no more."""

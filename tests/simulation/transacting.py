@@ -270,6 +270,7 @@ async def read_committed(world, client, partition, position, act):
             f" is {answer.high_watermark}"
         )
     world.transfers.stable[partition] = max(world.transfers.stable[partition], answer.last_stable_offset)
+    world.transfers.ends[partition] = max(world.transfers.ends[partition], answer.high_watermark)
     aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
     batches = list(visible_batches(answer.records or b"", position, None, aborted))
     if not batches:
@@ -297,6 +298,11 @@ async def read_transfers(world, client):
         if position != world.transfers.stable[partition]:
             world.complain(
                 f"of {TRANSFERS}-{partition} {position} is read, and {world.transfers.stable[partition]} stable"
+            )
+        if world.transfers.stable[partition] != world.transfers.ends[partition]:
+            world.complain(
+                f"hanging: {TRANSFERS}-{partition} is decided up to {world.transfers.stable[partition]}, and ends at"
+                f" {world.transfers.ends[partition]}"
             )
         final[partition] = records
     return final
