@@ -7,6 +7,7 @@ from itertools import islice
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
+from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
 from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
@@ -49,6 +50,13 @@ class ClusterMembers:
         """The number of this process, which its markers carry as the coordinator's epoch; 0 before it has joined."""
         node = self.image.nodes.get(self.broker_id)
         return 0 if node is None else node.generation
+
+    def is_replaced(self, generation: int) -> bool:
+        """Return whether another process of this broker joined after the one with this number, or this one is fenced."""
+        node = self.image.nodes.get(self.broker_id)
+        if node is None or node.generation < generation:
+            return False
+        return node.generation > generation or node.state is not NodeState.JOINED
 
     def check_local(self, key: bytes) -> None:
         """Check a record of the broker's own journal.

@@ -5,7 +5,6 @@ Rules of this file: as there.
 
 from contextlib import contextmanager
 
-from pipeline_broker.apis.transactions.remote_coordinator import RemoteAnswer
 from pipeline_broker.broker.cluster_members import ClusterMembers
 from pipeline_broker.broker.remote_markers import RemoteMarkers
 from pipeline_broker.node.member import Member
@@ -40,11 +39,6 @@ def kept_coordinator_epoch():
     return replaced(ClusterMembers, "generation", property(lambda _: 1))
 
 
-def old_verification():
-    """A batch is appended by what the coordinator said before a marker ended the transaction."""
-    return replaced(RemoteAnswer, "code_now", lambda answer, *_: answer.code)
-
-
 def same_producer_ids():
     """All brokers give out the same ids of producers."""
     return replaced(ClusterMembers, "first_producer_id", 0)
@@ -57,13 +51,25 @@ def all_led():
 
 @contextmanager
 def records_missed():
-    """A member that joins again misses what the controller wrote in between."""
+    """A member that joins again misses the first records that the controller sends it."""
 
     async def connect(member):
-        end = await original(member)
-        if member._refuse is not None:
-            member._position = max(member._position, end)
+        end = await original_connect(member)
+        member.misses = member._refuse is not None
         return end
 
-    with replaced(Member, "_connect", connect) as original:
+    async def receive(member):
+        records = await original_receive(member)
+        is_missed, member.misses = member.misses, False
+        return () if is_missed else records
+
+    with (
+        replaced(Member, "_connect", connect) as original_connect,
+        replaced(Member, "_receive", receive) as original_receive,
+    ):
         yield
+
+
+def never_joined_again():
+    """A member does not notice that the controller takes it for another process, which has ended."""
+    return replaced(ClusterMembers, "is_replaced", lambda *_: False)

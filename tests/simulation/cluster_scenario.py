@@ -51,6 +51,8 @@ def draw_cluster(seed):
     scenario = draw_kind(seed, f"cluster {script_seed}", "cluster")
     brokers, partitions = dice.choice((2, 2, 3, 3, 4)), dice.randint(2, 5)
     kinds = dice.choices(list(CLIENTS), weights=CLIENTS.values(), k=dice.randint(2, 5))
+    if "committed reader" in kinds:
+        kinds[0] = "transactional"  # makes the topic that is read
     clients = [client_of(dice, kind, f"c{index}", partitions) for index, kind in enumerate(kinds)]
     spread = str(dice.choice((brokers, brokers, 2 * brokers - 1)))
     return attrs.evolve(

@@ -19,6 +19,8 @@ from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError
 from tests.simulation.environment import MILLISECOND
 from tests.stages.sabotage import replaced
 
+LATE_SHARE, LATE_FACTOR = 0.03, 40
+
 
 class _Pipe:
     """One direction of a connection.
@@ -211,7 +213,9 @@ class PeerLinks:
         self.listening = {}  # node -> the sockets of its process
 
     def delay(self):
-        return self._dice.randint(0, self._delay_ms_max) * MILLISECOND
+        """Seconds until the next message of a connection arrives: now and then much later than those of others."""
+        is_late = self._dice.random() < LATE_SHARE
+        return self._dice.randint(0, self._delay_ms_max * (LATE_FACTOR if is_late else 1)) * MILLISECOND
 
     def cut(self, *directions):
         for direction in directions:

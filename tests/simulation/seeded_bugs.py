@@ -438,9 +438,9 @@ BUGS = {
     ),
     "send a marker once": in_cluster("for ever", cluster_bugs.markers_sent_once, TRANSACTIONAL),
     "keep the epoch of a coordinator": in_cluster("torn", cluster_bugs.kept_coordinator_epoch, TRANSACTIONAL),
-    "append by an old verification": in_cluster("hanging", cluster_bugs.old_verification, TRANSACTIONAL),
     "give out the same producer ids": in_cluster("given out twice", cluster_bugs.same_producer_ids),
     "lead all partitions": in_cluster("leader: ", cluster_bugs.all_led),
     "miss records of the controller": in_cluster("the controller", cluster_bugs.records_missed),
+    "never join again": in_cluster("stuck", cluster_bugs.never_joined_again, (), ("cut", "cut one way")),
 }
 assert {bug.invariant for bug in BUGS.values()} == {*range(1, 15), 16, 17}
