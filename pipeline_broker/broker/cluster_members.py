@@ -52,7 +52,7 @@ class ClusterMembers:
         return 0 if node is None else node.generation
 
     def is_replaced(self, generation: int) -> bool:
-        """Return whether another process of this broker joined after the one with this number, or this one is fenced."""
+        """Return whether this process, with this number, was fenced, or another one of the broker has joined after it."""
         node = self.image.nodes.get(self.broker_id)
         if node is None or node.generation < generation:
             return False

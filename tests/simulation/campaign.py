@@ -16,10 +16,10 @@ from functools import partial
 import attrs
 
 from stages.testing.schedules import DISTINCT_SHARE_MIN
+from tests.simulation import cluster_faults, store_faults
 from tests.simulation.cluster_scenario import draw_cluster
 from tests.simulation.scenario import SCHEDULES_PER_SCRIPT, draw
 from tests.simulation.simulation import simulate
-from tests.simulation import cluster_faults, store_faults
 from tests.simulation.store_scenario import draw_on_store
 
 OPTIONS = {draw: "", draw_on_store: " STORE=1", draw_cluster: " CLUSTER=1"}

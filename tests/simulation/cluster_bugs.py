@@ -34,11 +34,6 @@ def markers_sent_once():
     return replaced(RemoteMarkers, "_wait", lambda *_: None)
 
 
-def kept_coordinator_epoch():
-    """A coordinator that begins anew has the epoch of its former life, which late markers have, too."""
-    return replaced(ClusterMembers, "generation", property(lambda _: 1))
-
-
 def same_producer_ids():
     """All brokers give out the same ids of producers."""
     return replaced(ClusterMembers, "first_producer_id", 0)

@@ -7,13 +7,12 @@ import trio
 
 from tests.simulation.environment import MILLISECOND
 
-
 WANTED = (
     "bytes were under way when their process ended",
     "a request was forwarded",
     "AddPartitionsToTxnRequest to another broker",
     "WriteTxnMarkersRequest to another broker",
-    *(f"fault: {kind}" for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset")),
+    *(f"fault: {kind}" for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset", "hold")),
 )
 """What many scenarios must have seen, or they were blind."""
 
@@ -72,7 +71,13 @@ def _cut(world, _node, fault, happening):
 
 
 def _reset(world, node, fault, happening):
-    node.life.sockets.reset(fault.other)
+    for stream in node.life.sockets.to(fault.other):
+        stream.reset()
+
+
+def _hold(world, node, fault, happening):
+    for _, stream in node.life.sockets.streams:
+        stream.hold(fault.number * MILLISECOND)
 
 
 FAULTS = {
@@ -85,4 +90,5 @@ FAULTS = {
     "cut": _cut,
     "cut one way": _cut,
     "reset": _reset,
+    "hold": _hold,
 }

@@ -5,6 +5,8 @@ markers is the product. Each process has a wall clock of its own, which is wrong
 broker over its processes; one that ended begins anew on its disk.
 """
 
+import errno
+import os
 import random
 from collections import Counter
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.node.assembly import AssembledBroker
 from pipeline_broker.node.cluster_role import role_of
 from pipeline_broker.node.data_directory import open_broker
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.supervisor import RESTART_SECONDS
 from pipeline_broker.state.leadership.nodes import NodeState
 from tests.simulation.disk import SimulatedDisk
@@ -31,6 +34,7 @@ from tests.simulation.world import DATA, SEGMENT_BYTES, Life, World
 CONTROLLER = 1
 PORT = 9092
 METADATA = "__cluster_metadata"
+DISK_ERROR = os.strerror(errno.EIO)
 SETTLED_SECONDS_MAX = 15.0
 """Behind the last fault: more than a controller waits for members that do not join again."""
 SETTLED_POLL_SECONDS = 0.02
@@ -85,6 +89,15 @@ class ClusterLife(Life):
         self.role = role_of(self.sockets, node.node_id)
         self._is_ready = False
         self._count_requests()
+
+    async def run(self, task_status):
+        try:
+            await super().run(task_status)
+        except StartError as error:
+            self.sockets.kill()
+            self.ended_by = "failed"
+            if DISK_ERROR not in str(error):
+                self.world.complain(f"broker {self.node.node_id} does not start: {error}")
 
     def _machine(self):
         return self.node.disk, self.node.trace

@@ -129,9 +129,33 @@ def _cut_and_kill(dice, brokers):
     return [cut, ClusterFault("kill", cut.at + dice.choice((0.001, 0.01, 0.05)), node=cut.node)]
 
 
+def _hold_and_kill(dice, brokers):
+    """What a process has sent arrives after what its successor sends."""
+    node, at, faults = dice.randint(1, brokers), _at(dice), []
+    for _ in range(dice.choice((1, 1, 6))):
+        faults.append(ClusterFault("hold", at, dice.choice((150, 250, 400, 1500)), node=node))
+        faults.append(ClusterFault("kill", at + dice.choice((0.02, 0.06, 0.15)), node=node))
+        at += dice.choice((0.3, 0.4, 0.5))
+    return faults
+
+
 def _reset(dice, brokers):
     node, other = dice.sample(range(1, brokers + 1), 2)
     return [ClusterFault("reset", _at(dice), node=node, other=other)]
 
 
-STORIES = (_kill, _kill, _kill, _power_cut, _stop, _supervisor, _error, _cut, _cut, _cut_and_kill, _cut_and_kill, _reset)
+STORIES = (
+    _kill,
+    _kill,
+    _kill,
+    _power_cut,
+    _stop,
+    _supervisor,
+    _error,
+    _cut,
+    _cut,
+    _cut_and_kill,
+    _hold_and_kill,
+    _hold_and_kill,
+    _reset,
+)

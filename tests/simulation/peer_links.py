@@ -1,7 +1,8 @@
 """The sockets between the brokers of a simulated machine, in virtual time.
 
 Rules of this file: what a process sends arrives in order and late, also if the process has ended since. One direction
-between two brokers can be cut: bytes in it arrive after the cut. A reset loses them. The product's own code runs above:
+between two brokers can be cut: bytes in it arrive after the cut. Those of one connection can be held, while others are
+faster. A reset loses them. The product's own code runs above:
 the simulated directory of a process stands in place of the path of its directory, and `on_links` has `connect_peer` and
 `serve_peers` ask it.
 """
@@ -38,6 +39,7 @@ class _Pipe:
         self.changed = trio.lowlevel.ParkingLot()
         self._links = links
         self._between = source, target
+        self._held_until = 0.0
         self.under_way = deque()
 
     def send(self, data):
@@ -49,6 +51,7 @@ class _Pipe:
     async def _carry(self):
         while self.under_way and not self.is_broken:
             await trio.sleep(self._links.delay())
+            await trio.sleep_until(self._held_until)
             await self._links.wait_until_whole(self._between)
             if self.is_broken:
                 return
@@ -59,6 +62,9 @@ class _Pipe:
                 self.arrived += data
             self.changed.unpark_all()
             self.under_way.popleft()
+
+    def hold(self, seconds):
+        self._held_until = trio.current_time() + seconds
 
     def reset(self):
         self.is_broken = True
@@ -99,6 +105,10 @@ class PeerStream(trio.abc.Stream):
             self._outgoing.send(None)
             self._incoming.abandon()
             self._outgoing.changed.unpark_all()
+
+    def hold(self, seconds):
+        """Let what is sent from now on arrive later, as at a broker that does not read this connection."""
+        self._outgoing.hold(seconds)
 
     def reset(self):
         self._incoming.reset()
@@ -301,11 +311,9 @@ class PeerSockets:
         await stream.send_all(json.dumps(hello).encode() + b"\n")
         return stream
 
-    def reset(self, node_id):
-        """Break all connections to another broker."""
-        for other, stream in self.streams:
-            if other == node_id:
-                stream.reset()
+    def to(self, node_id):
+        """The ends of all connections to another broker."""
+        return [stream for other, stream in self.streams if other == node_id]
 
     @property
     def has_bytes_under_way(self):

@@ -23,6 +23,8 @@ from tests.simulation.wire_client import Ask, Gone
 GROUP, TRANSACTION = 0, 1
 ASTRAY = 0.02
 """Of the requests, how many go to a broker that another client's old view names."""
+PAUSE_SECONDS_MAX = 0.5
+"""Between two looks for the brokers."""
 ON_TRANSFERS = frozenset({"transactional", "committed reader"})
 READER = "reader"
 
@@ -71,6 +73,7 @@ class RoutedClient:
     # Opening
 
     async def open(self):
+        pause = self._world.retry_seconds
         while True:
             try:
                 if await self._find():
@@ -78,7 +81,8 @@ class RoutedClient:
             except Gone:
                 pass
             self.reset()
-            await trio.sleep(self._world.retry_seconds)
+            await trio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _find(self):
         """Whether all that the client needs has a broker."""
@@ -153,7 +157,8 @@ class RoutedClient:
         partitions = _partitions_of(ask.request)
         subject = partitions[0] if partitions else _key_of(ask.request)
         if subject not in astray:
-            is_astray = self.name != READER and self._dice.random() < ASTRAY
+            may_be = self.name != READER and getattr(ask.request, "acks", 1)  # without an answer it would be lost
+            is_astray = may_be and self._dice.random() < ASTRAY
             astray[subject] = self._any() if is_astray or subject is None else self._nodes.get(subject)
         wire = self._wires.get(astray[subject])
         if wire is None or wire.is_over:

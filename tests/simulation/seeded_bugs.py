@@ -437,7 +437,6 @@ BUGS = {
         "hanging", cluster_bugs.complete_before_markers, TRANSACTIONAL
     ),
     "send a marker once": in_cluster("for ever", cluster_bugs.markers_sent_once, TRANSACTIONAL),
-    "keep the epoch of a coordinator": in_cluster("torn", cluster_bugs.kept_coordinator_epoch, TRANSACTIONAL),
     "give out the same producer ids": in_cluster("given out twice", cluster_bugs.same_producer_ids),
     "lead all partitions": in_cluster("leader: ", cluster_bugs.all_led),
     "miss records of the controller": in_cluster("the controller", cluster_bugs.records_missed),

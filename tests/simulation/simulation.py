@@ -30,7 +30,7 @@ from tests.simulation.world import Parts, World
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 STORE_PATIENCE_SECONDS = 1000.0
 """The same with a store that may be away for minutes."""
-CLUSTER_PATIENCE_SECONDS = 200.0
+CLUSTER_PATIENCE_SECONDS = 90.0
 """The same with several brokers, of which some may wait for others for seconds."""
 PATIENCE_SECONDS = 60.0
 """Virtual; every scenario ends within a fraction of it unless something is stuck for good."""
