@@ -34,7 +34,7 @@ from tests.simulation.world import DATA, SEGMENT_BYTES, Life, World
 CONTROLLER = 1
 PORT = 9092
 METADATA = "__cluster_metadata"
-DISK_ERROR = os.strerror(errno.EIO)
+DISK_ERRORS = (os.strerror(errno.EIO), "simulated")
 SETTLED_SECONDS_MAX = 15.0
 """Behind the last fault: more than a controller waits for members that do not join again."""
 SETTLED_POLL_SECONDS = 0.02
@@ -96,7 +96,7 @@ class ClusterLife(Life):
         except StartError as error:
             self.sockets.kill()
             self.ended_by = "failed"
-            if DISK_ERROR not in str(error):
+            if not any(text in str(error) for text in DISK_ERRORS):
                 self.world.complain(f"broker {self.node.node_id} does not start: {error}")
 
     def _machine(self):

@@ -355,10 +355,9 @@ class _Fetch:
         misled = {key: data for key, data in listed.items() if data.error_code in MISLED}
         if not misled:
             return
-        names = self._context.names
-        leaders, addresses = current_leaders(
-            self._call, [(names.get(topic_id, name), partition) for name, topic_id, partition in misled]
-        )
+        name_of = self._call.broker.topic_name
+        places = [(name or name_of(topic_id) or "", partition) for name, topic_id, partition in misled]
+        leaders, addresses = current_leaders(self._call, places)
         for data, leader in zip(misled.values(), leaders, strict=True):
             data.current_leader = FetchLeaderIdAndEpoch(*leader)
         if not self._is_replica:  # only clients need endpoints

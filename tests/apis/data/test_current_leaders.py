@@ -28,15 +28,15 @@ def leaders(desk):
     return {number: record.leader for number, record in records.items()}
 
 
-def produced(desk, version):
+def produced(desk, version, numbers=range(len(BROKERS))):
     records = build_batch([NewRecord(b"v")])
-    data = [ProduceRequest.PartitionProduceData(number, records) for number in leaders(desk)]
+    data = [ProduceRequest.PartitionProduceData(number, records) for number in numbers]
     topic = ProduceRequest.TopicProduceData("t", desk.broker.topics.get("t").topic_id, data)
     return desk.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), version)
 
 
-def fetched(desk, version):
-    wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in leaders(desk)]
+def fetched(desk, version, numbers=range(len(BROKERS))):
+    wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in numbers]
     topic = FetchRequest.FetchTopic("t", desk.broker.topics.get("t").topic_id, wanted)
     return desk.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=[topic]), version)
 
@@ -77,3 +77,9 @@ def test_of_a_broker_that_is_down_the_epoch_alone_is_known(desk, ask, version):
     (down,) = [number for number, leader in leaders(desk).items() if leader == 2]
     found, addresses = told(ask(desk, version))
     assert (found[down], addresses) == ((NOT_LEADER, -1, 0), [3])
+
+
+@pytest.mark.parametrize(("ask", "version"), [(produced, 13), (fetched, 17)])
+def test_a_request_that_finds_no_partition_here_learns_the_leader_too(desk, ask, version):
+    (elsewhere,) = [number for number, leader in leaders(desk).items() if leader == 3]
+    assert told(ask(desk, version, [elsewhere])) == ({elsewhere: (NOT_LEADER, 3, 0)}, [3])
