@@ -52,11 +52,15 @@ class ClusterMembers:
         return 0 if node is None else node.generation
 
     def is_replaced(self, generation: int) -> bool:
-        """Return whether this process, with this number, was fenced, or another one of the broker has joined after it."""
+        """Return whether the process with this number was fenced, or a later one of the broker has joined."""
         node = self.image.nodes.get(self.broker_id)
         if node is None or node.generation < generation:
             return False
         return node.generation > generation or node.state is not NodeState.JOINED
+
+    @staticmethod
+    def is_local(key: bytes) -> bool:
+        return record_type(key) in LOCAL_TYPES
 
     def check_local(self, key: bytes) -> None:
         """Check a record of the broker's own journal.
@@ -64,7 +68,7 @@ class ClusterMembers:
         Raises:
             MisplacedRecordError: only the controller writes such a record.
         """
-        if self.follows and record_type(key) not in LOCAL_TYPES:
+        if self.follows and not self.is_local(key):
             raise MisplacedRecordError("only the controller of the cluster writes such a record")
 
     def replay_leader(self, key: bytes, value: bytes | None) -> PartitionKey | None:

@@ -238,7 +238,7 @@ def messages(name, topic_id, known):
 
 
 def relative(answer, epoch, cluster):
-    """An answer with epochs counted from the present one, without ids of topics, addresses, records and transactions."""
+    """An answer with epochs counted from the present one, and without what differs between clusters."""
     if isinstance(answer, list):
         return [relative(each, epoch, cluster) for each in answer]
     if not isinstance(answer, dict):

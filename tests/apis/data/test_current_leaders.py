@@ -13,6 +13,7 @@ from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsReque
 from tests.apis.cluster_desk import BROKERS, ClusterDesk
 
 HERE, NOT_LEADER = 1, ErrorCode.NOT_LEADER_OR_FOLLOWER
+ALL = range(len(BROKERS))
 
 
 @pytest.fixture
@@ -28,14 +29,14 @@ def leaders(desk):
     return {number: record.leader for number, record in records.items()}
 
 
-def produced(desk, version, numbers=range(len(BROKERS))):
+def produced(desk, version, numbers=ALL):
     records = build_batch([NewRecord(b"v")])
     data = [ProduceRequest.PartitionProduceData(number, records) for number in numbers]
     topic = ProduceRequest.TopicProduceData("t", desk.broker.topics.get("t").topic_id, data)
     return desk.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), version)
 
 
-def fetched(desk, version, numbers=range(len(BROKERS))):
+def fetched(desk, version, numbers=ALL):
     wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in numbers]
     topic = FetchRequest.FetchTopic("t", desk.broker.topics.get("t").topic_id, wanted)
     return desk.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=[topic]), version)
