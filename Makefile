@@ -88,8 +88,8 @@ mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
 	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0 $(PYTEST)
 
-simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios, or SEED=n shows one; STORE=1: on a store of objects)
-	@$(RUN)/python -m tests.simulation.campaign $(if $(STORE),--store) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios, or SEED=n shows one; STORE=1: on a store of objects, CLUSTER=1: several brokers)
+	@$(RUN)/python -m tests.simulation.campaign $(if $(STORE),--store) $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0

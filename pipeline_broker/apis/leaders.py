@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline_broker.apis.call import Call
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_BROKER, Leader
+from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress, Leader
 
-__all__ = ["leader_for"]
+__all__ = ["current_leaders", "leader_for"]
 
 
 def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool = True) -> tuple[ErrorCode, Leader]:
@@ -25,3 +27,13 @@ def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool 
     is_there = leader.broker_id != NO_BROKER
     code = ErrorCode.LISTENER_NOT_FOUND if knows_listeners and is_there else ErrorCode.LEADER_NOT_AVAILABLE
     return code, leader._replace(broker_id=NO_BROKER)
+
+
+def current_leaders(
+    call: Call, partitions: Sequence[tuple[str, int]]
+) -> tuple[Sequence[Leader], Sequence[BrokerAddress]]:
+    """Return the leaders of partitions, and the addresses of these brokers, for a client with stale ones (KIP-951)."""
+    leadership = call.broker.leadership
+    leaders = [leadership.leader_of(*each) for each in partitions]
+    ids = {leader.broker_id for leader in leaders}
+    return leaders, [each for each in leadership.brokers(call.session.listener) if each.broker_id in ids]

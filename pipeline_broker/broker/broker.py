@@ -184,7 +184,7 @@ class Broker:
             DamagedSegment: archived state records cannot be read.
         """
         for key, value in metadata:
-            self._apply_metadata(key, value)
+            self._apply_from_controller(key, value)
         replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
         self.logs.recover(replay, now_ms, replay.is_state, lambda: not self.set_aside.has_any_of(METADATA_TOPIC))
         self.set_aside.end()
@@ -240,15 +240,19 @@ class Broker:
 
     # A cluster
 
+    def _apply_from_controller(self, key: bytes, value: bytes | None) -> TopicChange | None:
+        assert self.members is not None, "only members of a cluster receive metadata"
+        # Its log also has the records that each broker keeps for itself. They would take back producer ids given here.
+        return None if self.members.is_local(key) else self._apply_metadata(key, value)
+
     def apply_metadata(self, records: Iterable[tuple[bytes, bytes | None]]) -> Steps[None]:
         """Apply durable records that the controller wrote. `open_partitions` follows."""
-        assert self.members is not None, "only members of a cluster receive metadata"
         kinds: set[int] = set()
         for count, (key, value) in enumerate(records, 1):
             if not count % THINGS_PER_STEP:
                 yield
             kinds.add(record_type(key))
-            change = self._apply_metadata(key, value)
+            change = self._apply_from_controller(key, value)
             if change is not None and change.before is not None and change.after is None:
                 self.coordinators.topic_deleted(change.before)
         self.topics_generation += 1

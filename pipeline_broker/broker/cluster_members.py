@@ -7,6 +7,7 @@ from itertools import islice
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
+from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
 from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
@@ -50,13 +51,24 @@ class ClusterMembers:
         node = self.image.nodes.get(self.broker_id)
         return 0 if node is None else node.generation
 
+    def is_replaced(self, generation: int) -> bool:
+        """Return whether the process with this number was fenced, or a later one of the broker has joined."""
+        node = self.image.nodes.get(self.broker_id)
+        if node is None or node.generation < generation:
+            return False
+        return node.generation > generation or node.state is not NodeState.JOINED
+
+    @staticmethod
+    def is_local(key: bytes) -> bool:
+        return record_type(key) in LOCAL_TYPES
+
     def check_local(self, key: bytes) -> None:
         """Check a record of the broker's own journal.
 
         Raises:
             MisplacedRecordError: only the controller writes such a record.
         """
-        if self.follows and record_type(key) not in LOCAL_TYPES:
+        if self.follows and not self.is_local(key):
             raise MisplacedRecordError("only the controller of the cluster writes such a record")
 
     def replay_leader(self, key: bytes, value: bytes | None) -> PartitionKey | None:

@@ -309,6 +309,7 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
 
 def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     from pipeline_broker.node.http_files import open_http_security  # noqa: PLC0415 - only for a cluster
+    from pipeline_broker.node.options import memory_of_each  # noqa: PLC0415 - as above
     from pipeline_broker.node.supervisor import MetricsAddress, supervise  # noqa: PLC0415 - as above
 
     files, settings, brokers = options["config_files"], options["settings"], options["brokers"]
@@ -329,7 +330,7 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     arguments = _given_arguments(click.get_current_context(), without=OF_MACHINE)
     data = config.directory(data)
     first_port = port if isinstance(port, int) else config.listener_configs[0].port
-    budgets = [f"{name}={value}" for name, value in config.memory_of_each(brokers).items()]
+    budgets = [f"{name}={value}" for name, value in memory_of_each(config, brokers).items()]
 
     def command(node_id: int, port: int) -> list[str]:
         own = ["--data", str(data / str(node_id)), "--port", str(port), "--cluster", str(data)]

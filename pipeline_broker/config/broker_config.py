@@ -269,18 +269,6 @@ class BrokerConfig:
             return self
         return attrs.evolve(self, properties={**self.properties, FLUSH_MESSAGES: "1"})
 
-    def memory_of_each(self, brokers: int) -> dict[str, int]:
-        """Return the memory for clients of each broker of a machine, by property: all together use that of one.
-
-        Unanswered requests are not divided, because each broker must have room for the largest one.
-        """
-        return {
-            "pipeline.edge.bytes": max(1 << 20, self.pipeline_edge_bytes // brokers),
-            "pipeline.group.bytes": max(1, self.pipeline_group_bytes // brokers),
-            "pipeline.partial.request.bytes": max(1, self.pipeline_partial_request_bytes // brokers),
-            "pipeline.unsent.response.bytes": max(1, self.pipeline_unsent_response_bytes // brokers),
-        }
-
     def directory(self, given: Path | None) -> Path:
         """Return the data directory: `given`, else the first of `log.dirs`, else the default."""
         if given is not None:

@@ -60,6 +60,7 @@ class Member:
         self._node_id = node_id
         self._directory = directory
         self._position = 0
+        self._generation = 0
         self._listeners: Mapping[str, tuple[str, int]] = {}
         self._stream: trio.SocketStream | None = None
         self._frames: FrameReader | None = None
@@ -99,7 +100,9 @@ class Member:
         hello = {"node_id": self._node_id, "listeners": self._listeners, "position": self._position}
         self._stream = await connect_peer(self._directory, self.controller_id, {"member": hello})
         self._frames = FrameReader(self._stream)
-        return int((await self._frames.line())["end"])
+        answer = await self._frames.line()
+        self._generation = int(answer["generation"])
+        return int(answer["end"])
 
     def _disconnect(self) -> None:
         if self._stream is not None:
@@ -140,6 +143,7 @@ class Member:
             try:
                 await self._acknowledge()
                 while True:
+                    self._check_joined(broker)
                     await in_turns(broker.apply_metadata(await self._receive()))
                     is_open = trio.Event()
                     while broker.open_partitions(broker.ports.clock_ms(), is_open.set):
@@ -149,6 +153,13 @@ class Member:
             except UNREACHABLE as error:
                 logger.info("lost the controller: %s", error)
             await self._reconnect(broker)
+
+    def _check_joined(self, broker: Broker) -> None:
+        """Raise PeerError if the cluster does not know this process as its member."""
+        assert broker.members is not None, "a member is in a cluster"
+        # The controller may serve the connection of an earlier process later than that of this one, and fence it then.
+        if broker.members.is_replaced(self._generation):
+            raise PeerError("another process of this broker has joined")
 
     async def _reconnect(self, broker: Broker) -> None:
         lost_at = trio.current_time()

@@ -31,6 +31,7 @@ __all__ = [
     "ServeOptions",
     "commit_pace_of",
     "limits_of",
+    "memory_of_each",
     "mode_of",
     "quota_limits_of",
 ]
@@ -263,13 +264,31 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
             failed_authentication_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
         ),
         requests_max=config.queued_max_requests,
-        # -1 means no limit in Kafka. Here a limit always exists.
-        bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
+        bytes_max=_queued_bytes(config),
         partial_bytes_max=config.pipeline_partial_request_bytes,
         total_unsent_bytes_max=config.pipeline_unsent_response_bytes,
         processors=config.num_network_threads,
         quotas=quota_limits_of(config),
     )
+
+
+def _queued_bytes(config: BrokerConfig) -> int:
+    # -1 means no limit in Kafka. Here a limit always exists.
+    return config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX
+
+
+def memory_of_each(config: BrokerConfig, brokers: int) -> dict[str, int]:
+    """Return the memory for clients of each broker of a machine, by property: all together use that of one.
+
+    Each broker has room for the largest request.
+    """
+    return {
+        "queued.max.request.bytes": max(config.socket_request_max_bytes, _queued_bytes(config) // brokers),
+        "pipeline.edge.bytes": max(1 << 20, config.pipeline_edge_bytes // brokers),
+        "pipeline.group.bytes": max(1, config.pipeline_group_bytes // brokers),
+        "pipeline.partial.request.bytes": max(1, config.pipeline_partial_request_bytes // brokers),
+        "pipeline.unsent.response.bytes": max(1, config.pipeline_unsent_response_bytes // brokers),
+    }
 
 
 def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.cluster_members import OPENED_MAX
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.apis.cluster_desk import ClusterDesk, MemberDesk
 from tests.apis.topics.test_large_topics import CREATE, DELETE, creation, deletion
 
@@ -51,3 +52,12 @@ def test_a_deleted_topic_is_forgotten_by_controller_and_member(brokers):
     assert not member.broker.open_partitions(member.now_ms, lambda: None)
     assert member.broker.logs.partitions("large") == ()
     assert member.broker.members.image.led() == controller.image.led() == {1: 0, 2: 0, 3: 0}
+
+
+def test_producer_ids_of_the_controller_do_not_take_back_those_of_a_member(brokers):
+    """A member has given out an id whose block is not durable yet."""
+    controller, member, end = brokers
+    controller.ask(InitProducerIdRequest(transactional_id=None), 4)
+    given = member.broker.producer_ids.allocate().producer_id
+    apply_since(controller, member, end)
+    assert member.broker.producer_ids.allocate().producer_id == given + 1

@@ -10,10 +10,10 @@ def metadata(broker, *topics):
         return client.ask(MetadataRequest(wanted, allow_auto_topic_creation=False), MetadataResponse, 12)
 
 
-def led_by(broker, topic):
-    """Return the partitions that a broker shows as its own."""
+def led_by(broker, topic, of=None):
+    """Return the partitions that a broker shows as its own, or as those of another broker."""
     partitions = metadata(broker, topic).topics[0].partitions
-    return {it.partition_index for it in partitions if it.leader_id == broker.node_id}
+    return {it.partition_index for it in partitions if it.leader_id == (of or broker).node_id}
 
 
 def values(cluster, topic, **options):

@@ -1,6 +1,7 @@
 """Clients of an embedded cluster in the same process: confluent-kafka, kafka-python, and that of this project."""
 
 import threading
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -8,6 +9,8 @@ from confluent_kafka import Consumer, Producer
 
 from pipeline_broker import ErrorCode
 from pipeline_broker.cli import main
+from pipeline_broker.state.leadership.records import PartitionKey, PartitionRecord, partition_record
+from pipeline_broker.state.outcome import Write
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -152,3 +155,46 @@ def test_share_groups_have_no_coordinator_as_in_the_real_cluster(cluster, topic)
         with WireClient(*broker.addresses["PLAINTEXT"]) as client:
             answer = client.ask(request, ShareGroupHeartbeatResponse, 1)
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def move(cluster, topic, old, new):
+    """Have another broker lead a partition from its next epoch, without its records; the partition."""
+    partition = min(led_by(old, topic))
+
+    def write(running):
+        broker = running.broker
+        key = PartitionKey(broker.topics.get(topic).topic_id, partition)
+        record = PartitionRecord(new.node_id, 1, (new.node_id,))
+        write = Write("", (partition_record(key, record),))
+        entry = broker.append_metadata(write, broker.ports.clock_ms())
+        broker.ports.submit([entry], lambda: broker.node_durable(write))
+
+    cluster.on_loop(write)
+    wait_until(lambda: all(partition in led_by(each, topic, of=new) for each in cluster.brokers))
+    wait_until(lambda: new.on_loop(lambda running: running.broker.logs.find(topic, partition) is not None))
+    old.on_loop(lambda running: running.broker.logs._topics[topic].pop(partition))
+    return partition
+
+
+def test_confluent_kafka_finds_a_moved_leader_without_a_metadata_request(cluster, topic):
+    """KIP-951: the refusal of the old leader names the new one."""
+    _, old, new = cluster.brokers
+    partition = min(led_by(old, topic))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, "log_level": 0})
+    producer.produce(topic, "before", partition=partition)
+    assert producer.flush(SECONDS_MAX) == 0
+    assert move(cluster, topic, old, new) == partition
+    rule = cluster.faults.when("Metadata").pause()  # of clients, from now on
+    failed = []
+    producer.produce(topic, "after", partition=partition, on_delivery=lambda error, _: error and failed.append(error))
+    assert producer.flush(SECONDS_MAX) == 0
+    assert not failed
+    assert cluster.faults.held_by(rule) == 0
+    assert values(cluster, topic, partition=partition) == ["after"]

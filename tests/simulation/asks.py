@@ -216,7 +216,7 @@ def committed(world, client, act, stream, *, group=None):
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[act.partition])
 
     def on_answer(exchange):
-        if exchange.answer.error_code == FAILED:
+        if exchange.answer.error_code == FAILED or client.life.explains(exchange.answer.error_code):
             return
         ((answer,),) = (found.partitions for found in exchange.answer.topics)
         oldest = not_before if client.life.is_latest else 0

@@ -16,12 +16,14 @@ from functools import partial
 import attrs
 
 from stages.testing.schedules import DISTINCT_SHARE_MIN
+from tests.simulation import cluster_faults, store_faults
+from tests.simulation.cluster_scenario import draw_cluster
 from tests.simulation.scenario import SCHEDULES_PER_SCRIPT, draw
 from tests.simulation.simulation import simulate
-from tests.simulation.store_faults import WANTED
 from tests.simulation.store_scenario import draw_on_store
 
-OPTIONS = {draw: "", draw_on_store: " STORE=1"}
+OPTIONS = {draw: "", draw_on_store: " STORE=1", draw_cluster: " CLUSTER=1"}
+WANTED = {draw_on_store: store_faults.WANTED, draw_cluster: cluster_faults.WANTED}
 SEEDS_AT_ONCE = 25 * SCHEDULES_PER_SCRIPT
 FAILURES_SHOWN_MAX = 10
 COMPLAINTS_SHOWN_MAX = 8
@@ -143,7 +145,7 @@ def campaign(first, count, workers, draw):
             if total.scenarios % (10 * SEEDS_AT_ONCE) == 0:
                 print(f"{time.monotonic() - began:6.0f} s: {total}", flush=True)
     print(f"in {time.monotonic() - began:.0f} s, seeds {first} to {first + count - 1}: {total}")
-    total.check(WANTED if draw is draw_on_store else ())
+    total.check(WANTED.get(draw, ()))
 
 
 def main():
@@ -153,9 +155,10 @@ def main():
     parser.add_argument("--seed", type=int, help="replay this one, and show all that happens")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--store", action="store_true", help="brokers on a store of objects, in place of a disk")
+    parser.add_argument("--cluster", action="store_true", help="several brokers that form a cluster")
     parser.add_argument("--digests", action="store_true", help="print what tells whether two runs of a seed were equal")
     options = parser.parse_args()
-    drawn = draw_on_store if options.store else draw
+    drawn = draw_on_store if options.store else draw_cluster if options.cluster else draw
     if options.seed is not None:
         return 0 if replay(options.seed, drawn) else 1
     if options.digests:

@@ -51,7 +51,7 @@ class ModernMember:
         request = ConsumerGroupHeartbeatRequest(self.plan.shared, self.plan.name, LEAVING)
         (exchange,) = client.send(Ask(request, 1))
         code = (await client.wait_for(exchange)).error_code
-        if code and code != FAILED and code not in OUT:
+        if code and code != FAILED and code not in OUT and not client.life.explains(code):
             self.world.complain(f"{client!r}: leaving was answered {ErrorCode(code).name}")
 
     async def _beat(self, client):
@@ -64,7 +64,7 @@ class ModernMember:
         answer = await client.wait_for(exchange)
         if answer.error_code in OUT and not is_joining:
             ownership.is_out(me)
-        elif answer.error_code and answer.error_code != FAILED:
+        elif answer.error_code and answer.error_code != FAILED and not client.life.explains(answer.error_code):
             self.world.complain(f"{client!r}: a heartbeat was answered {ErrorCode(answer.error_code).name}")
         if answer.error_code:
             return

@@ -86,6 +86,15 @@ class Fault:
 
 
 @attrs.frozen
+class ClusterPlan:
+    """Brokers of a cluster, what a message between them takes at most, and wall clocks: (milliseconds off, rate)."""
+
+    brokers: int
+    delay_ms_max: int
+    clocks: tuple
+
+
+@attrs.frozen
 class Scenario:
     """One scenario; see docs/evidence/invariants.md for the kinds.
 
@@ -100,6 +109,7 @@ class Scenario:
         has_small_turns: most requests take several turns, see `small_turns`.
         has_threads: commits run as several threads would run them, in a drawn order of their steps.
         store: that the journal and the archive are in; None for a disk.
+        cluster: the brokers, if they are several; None for one.
     """
 
     seed: int
@@ -125,6 +135,7 @@ class Scenario:
     has_small_turns: bool
     has_threads: bool
     store: StorePlan | None = None
+    cluster: ClusterPlan | None = None
 
 
 def draw(seed):
@@ -233,7 +244,7 @@ def _more_clients(dice, partitions):
         return ()
     clients = [client_of(dice, kind, f"m{index}", partitions) for index, kind in enumerate(kinds)]
     return tuple(
-        attrs.evolve(client, shared=_shared(dice, client), timeout_ms=_timeout_ms(dice, client)) for client in clients
+        attrs.evolve(client, shared=_shared(dice, client), timeout_ms=timeout_ms_of(dice, client)) for client in clients
     )
 
 
@@ -243,7 +254,7 @@ def _shared(dice, client):
     return "modern" if client.kind == "modern member" else ""
 
 
-def _timeout_ms(dice, client):
+def timeout_ms_of(dice, client):
     return dice.choice((60_000, 60_000, 15)) if client.kind == "transactional" else 300
 
 

@@ -30,7 +30,8 @@ from stages.request_channel import RequestQueue
 from stages.response_order import ResponseOrder
 from stages.socket_server import SocketServer
 from stages.testing.scripted_commits import ScriptedCommits
-from tests.simulation import store_bugs
+from tests.simulation import cluster_bugs, store_bugs
+from tests.simulation.cluster_scenario import draw_cluster
 from tests.simulation.scenario import draw
 from tests.simulation.store_scenario import draw_on_store
 from tests.simulation.world import Parts
@@ -366,6 +367,20 @@ def on_store(finds, active, *faults):
     return Bug(16, finds, active, kinds=frozenset({"store"}), draw=draw_on_store, faults=frozenset(faults))
 
 
+def in_cluster(finds, active, clients=(), faults=()):
+    """A bug of invariant 17."""
+    return Bug(
+        17,
+        finds,
+        active,
+        kinds=frozenset({"cluster"}),
+        draw=draw_cluster,
+        clients=frozenset(clients),
+        faults=frozenset(faults),
+    )
+
+
+TRANSACTIONAL = ("transactional",)
 ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
@@ -417,5 +432,14 @@ BUGS = {
     "acknowledge by the lease": on_store("is not stored", store_bugs.acknowledged_by_the_lease, "takeover"),
     "delete before the boundary is raised": on_store("ends at slot", store_bugs.deleted_before_the_boundary, "kill"),
     "read the archive before its fence": on_store("neither in", store_bugs.archive_read_before_its_fence, "takeover"),
+    "skip the markers of other brokers": in_cluster("hanging", cluster_bugs.foreign_markers_skipped, TRANSACTIONAL),
+    "complete a transaction before its markers": in_cluster(
+        "hanging", cluster_bugs.complete_before_markers, TRANSACTIONAL
+    ),
+    "send a marker once": in_cluster("for ever", cluster_bugs.markers_sent_once, TRANSACTIONAL),
+    "give out the same producer ids": in_cluster("given out twice", cluster_bugs.same_producer_ids),
+    "lead all partitions": in_cluster("leader: ", cluster_bugs.all_led),
+    "miss records of the controller": in_cluster("the controller", cluster_bugs.records_missed),
+    "never join again": in_cluster("stuck", cluster_bugs.never_joined_again, (), ("cut", "cut one way")),
 }
-assert {bug.invariant for bug in BUGS.values()} == {*range(1, 15), 16}
+assert {bug.invariant for bug in BUGS.values()} == {*range(1, 15), 16, 17}

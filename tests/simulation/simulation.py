@@ -14,8 +14,10 @@ import trio
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
-from tests.simulation import asks, clients, environment, faults, store_faults
+from tests.simulation import asks, clients, cluster_faults, environment, faults, store_faults
+from tests.simulation.cluster_life import ClusterWorld
 from tests.simulation.history import anomalies
+from tests.simulation.peer_links import on_links
 from tests.simulation.scenario import Act, ClientPlan, draw
 from tests.simulation.small_turns import small_turns
 from tests.simulation.store_life import StoreWorld, on_store
@@ -28,6 +30,8 @@ from tests.simulation.world import Parts, World
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 STORE_PATIENCE_SECONDS = 1000.0
 """The same with a store that may be away for minutes."""
+CLUSTER_PATIENCE_SECONDS = 90.0
+"""The same with several brokers, of which some may wait for others for seconds."""
 PATIENCE_SECONDS = 60.0
 """Virtual; every scenario ends within a fraction of it unless something is stuck for good."""
 PAUSE_SPREAD_SECONDS_MAX = 1.0
@@ -86,6 +90,7 @@ def run(scenario, parts=None):
     """One run of a scenario."""
     with (
         small_turns() if scenario.has_small_turns else nullcontext(),
+        on_links() if scenario.cluster is not None else nullcontext(),
         on_store(scenario.store) if scenario.store is not None else environment.inline_work(scenario.work_delays),
     ):
         outcome, errors = environment.run(scenario.seed, _run, scenario, parts or Parts())
@@ -93,14 +98,32 @@ def run(scenario, parts=None):
     return attrs.evolve(outcome, complaints=(*outcome.complaints, *bugs))
 
 
+@attrs.frozen
+class Machine:
+    """What a scenario runs on: its world, what befalls it, and when it is stuck, in virtual seconds."""
+
+    world: type
+    befalls: object
+    patience_seconds: float
+
+
+def _machine_of(scenario):
+    if scenario.store is not None:
+        return Machine(StoreWorld, store_faults, STORE_PATIENCE_SECONDS)
+    if scenario.cluster is not None:
+        return Machine(ClusterWorld, cluster_faults, CLUSTER_PATIENCE_SECONDS)
+    return Machine(World, faults, PATIENCE_SECONDS)
+
+
 async def _run(scenario, parts):
-    world = (World if scenario.store is None else StoreWorld)(scenario, parts)
+    machine = _machine_of(scenario)
+    world = machine.world(scenario, parts)
     final = transferred = {}
-    with trio.move_on_after(PATIENCE_SECONDS if scenario.store is None else STORE_PATIENCE_SECONDS) as patience:
+    with trio.move_on_after(machine.patience_seconds) as patience:
         async with trio.open_nursery() as nursery:
             await world.begin_life(nursery)
             await _prepare(world, nursery)
-            await _play(world, nursery)
+            await _play(world, nursery, machine.befalls)
             await world.begin_last_life(nursery)
             final, transferred = await _read_back(world, nursery)
             await world.end_lives()
@@ -142,6 +165,7 @@ async def _prepare(world, nursery):
     for key_type in (GROUP_KEY, TRANSACTION_KEY) if has_transactions else (GROUP_KEY,):
         (exchange,) = client.send(Ask(FindCoordinatorRequest(coordinator_keys=["g"], key_type=key_type), 4))
         await client.wait_for(exchange)
+    await world.prepared([topic.name for topic in topics])
     if world.scenario.produce_quota:
         (exchange,) = client.send(Ask(_quota(world.scenario.produce_quota), 1))
         await client.wait_for(exchange)
@@ -158,9 +182,8 @@ def _quota(bytes_per_second):
     )
 
 
-async def _play(world, nursery):
+async def _play(world, nursery, befalls):
     """Clients and faults, until the clients are done."""
-    befalls = faults if world.scenario.store is None else store_faults
     async with trio.open_nursery() as keeping:
         keeping.start_soon(befalls.keep_alive, world, nursery)
         async with trio.open_nursery() as playing:

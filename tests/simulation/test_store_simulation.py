@@ -13,10 +13,9 @@ import pytest
 
 from tests.crashes.lengths import AT_LENGTH
 from tests.simulation import threads
-from tests.simulation.campaign import fingerprints, run_seeds
+from tests.simulation.campaign import WANTED, fingerprints, run_seeds
 from tests.simulation.scenario import SCHEDULES_PER_SCRIPT, Fault
 from tests.simulation.simulation import run, simulate
-from tests.simulation.store_faults import WANTED
 from tests.simulation.store_scenario import draw_on_store
 from tests.simulation.test_determinism import other_process
 from tests.stages.sabotage import replaced
@@ -41,7 +40,7 @@ def hold(first, count, wanted=()):
 
 
 def test_every_invariant_holds_on_a_store_and_what_is_of_interest_was_seen():
-    hold(0, FIXED, WANTED)
+    hold(0, FIXED, WANTED[draw_on_store])
 
 
 def test_every_invariant_holds_on_a_store_in_scenarios_that_no_run_had_before():

@@ -145,9 +145,9 @@ class Transactional:
             transaction.may_be_committed = may_be_committed or commits
             (exchange,) = client.send(Ask(request, 5 if self.is_rising else 3))
             answer = await client.wait_for(exchange)
-            if answer.error_code in SOON:
+            if answer.error_code in SOON or client.life.explains(answer.error_code):
                 transaction.may_be_committed = may_be_committed
-                await trio.sleep(RETRY_SECONDS)
+                await pause(self.world)
                 continue
             self.ending = None
             if self._are_served(client, request, [answer.error_code], owner):
@@ -182,7 +182,11 @@ class Transactional:
         refusals = [code for code in codes if code]
         if not refusals:
             return True
-        unexplained = {ErrorCode(code).name for code in refusals[:1]} - {code.name for code in SOON | FENCED}
+        unexplained = {
+            ErrorCode(code).name
+            for code in refusals[:1]
+            if code not in SOON | FENCED and not client.life.explains(code)
+        }
         if unexplained:
             self.world.complain(f"{name} was answered {unexplained}")
         if not self._may_be_fenced and refusals[0] in FENCED:
@@ -194,6 +198,11 @@ class Transactional:
         """Whether another client has the same id, or an earlier connection of this one; or it may last too long."""
         sharing = [plan for plan in self.world.scenario.clients if plan.shared == self.transactional_id]
         return len(sharing) > 1 or self.is_init_lost or self.plan.timeout_ms < LONG_MS
+
+
+async def pause(world):
+    """Before what was refused for now is tried again."""
+    await trio.sleep(max(RETRY_SECONDS, world.retry_seconds))
 
 
 async def take_over(world, client, transactional_id, timeout_ms):
@@ -208,9 +217,9 @@ async def take_over(world, client, transactional_id, timeout_ms):
             for text in world.transfers.taken_over(transactional_id, producer, before):
                 world.complain(f"{client!r}: {text}")
             return producer
-        if answer.error_code not in SOON:
+        if answer.error_code not in SOON and not client.life.explains(answer.error_code):
             world.complain(f"{client!r}: InitProducerId was answered {ErrorCode(answer.error_code).name}")
-        await trio.sleep(RETRY_SECONDS)
+        await pause(world)
     world.complain(f"{client!r}: InitProducerId was answered {ErrorCode(answer.error_code).name} for ever")
     raise Gone
 
@@ -250,6 +259,8 @@ async def read_committed(world, client, partition, position, act):
     if response.error_code == FAILED:
         return position, []
     ((answer,),) = (topic.partitions for topic in response.responses)
+    if client.life.explains(answer.error_code):
+        return position, []
     if answer.error_code:
         world.complain(f"{client!r}: a fetch was answered {ErrorCode(answer.error_code).name}")
         return position, []
@@ -259,6 +270,7 @@ async def read_committed(world, client, partition, position, act):
             f" is {answer.high_watermark}"
         )
     world.transfers.stable[partition] = max(world.transfers.stable[partition], answer.last_stable_offset)
+    world.transfers.ends[partition] = max(world.transfers.ends[partition], answer.high_watermark)
     aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
     batches = list(visible_batches(answer.records or b"", position, None, aborted))
     if not batches:
@@ -286,6 +298,11 @@ async def read_transfers(world, client):
         if position != world.transfers.stable[partition]:
             world.complain(
                 f"of {TRANSFERS}-{partition} {position} is read, and {world.transfers.stable[partition]} stable"
+            )
+        if world.transfers.stable[partition] != world.transfers.ends[partition]:
+            world.complain(
+                f"hanging: {TRANSFERS}-{partition} is decided up to {world.transfers.stable[partition]}, and ends at"
+                f" {world.transfers.ends[partition]}"
             )
         final[partition] = records
     return final

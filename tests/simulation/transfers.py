@@ -67,6 +67,7 @@ class Transfers:
     Attributes:
         owners: transactional id -> (producer id, epoch), the latest that anybody was told.
         stable: partition -> the furthest last stable offset that anybody was told.
+        ends: partition -> the furthest high watermark, likewise.
     """
 
     def __init__(self):
@@ -74,6 +75,7 @@ class Transfers:
         self.reads = []
         self.owners = {}
         self.stable = defaultdict(int)
+        self.ends = defaultdict(int)
         self._numbers = defaultdict(itertools.count)
 
     def begin(self, producer):

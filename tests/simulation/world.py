@@ -58,11 +58,17 @@ class Life:
 
     data = DATA
     stop_seconds_more = STOP_SECONDS_MORE
+    settings = ()  # in addition to those of the scenario
+    advertised = MappingProxyType(dict.fromkeys(LISTENERS, ("broker.test", 9092)))
+    clock_ms = staticmethod(wall_clock_ms)
+    role = None  # in a cluster
 
     def __init__(self, world):
         self.world = world
-        self.watch = Watch(world.scenario, world.trace, world.complain, self._injected, self.check_stored)
-        self.broker = self.server = self.journal = self.wiring = None
+        self.disk, self.trace = self._machine()
+        self.watch = Watch(world.scenario, self.trace, world.complain, self._injected, self.check_stored)
+        self.broker = self.server = self.journal = self.wiring = self.dispatcher = None
+        self.connections = 0  # that the server has numbered
         self.clients = []
         self.ended_by = None
         self.is_over = False
@@ -84,7 +90,7 @@ class Life:
 
     async def _live(self, task_status):
         scenario, world = self.world.scenario, self.world
-        config, _ = parse_settings(scenario.settings)
+        config, _ = parse_settings((*scenario.settings, *self.settings))
         options = ServeOptions(
             mode=mode_of(scenario.mode, config),
             flush="always",
@@ -92,12 +98,11 @@ class Life:
             config=config,
             commits_in_flight=scenario.commits_in_flight,
         )
-        self.wiring = wiring = BrokerWiring(options.mode, clock_ms=wall_clock_ms)
-        advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
-        self.journal, self.broker = await self._open(config, attrs.evolve(wiring.ports, advertised=advertised.get))
+        self.wiring = wiring = BrokerWiring(options.mode, clock_ms=self.clock_ms, cluster=self.role)
+        self.journal, self.broker = await self._open(config, attrs.evolve(wiring.ports, advertised=self.advertised.get))
         self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
-        dispatcher = Dispatcher(self.broker, loads_in_threads=True)
-        application = self.watch.around(dispatcher, self.broker, self.journal)
+        self.dispatcher = Dispatcher(self.broker, loads_in_threads=True)
+        application = self.watch.around(self.dispatcher, self.broker, self.journal)
         limits = limits_of(config)
         self.server = self.watch.server = compose(
             options,
@@ -128,12 +133,16 @@ class Life:
 
     # What differs with the machine that it runs on
 
+    def _machine(self):
+        """Its disk, and the trace of its events."""
+        return self.world.disk, self.world.trace
+
     async def _open(self, config, ports):
         """The journal and the broker, recovered."""
         return open_broker(
             DATA,
             config,
-            files=self.world.disk.files,
+            files=self.disk.files,
             segment_bytes=SEGMENT_BYTES,
             ports=ports,
             randomness=self.world.randomness,
@@ -149,6 +158,11 @@ class Life:
 
     async def _close(self):
         self.journal.close()
+
+    def next_connection(self):
+        """The number that the server gives the next connection."""
+        self.connections += 1
+        return self.connections - 1
 
     async def connect(self, transport, plan, nursery, client):
         """Take a connection."""
@@ -212,9 +226,9 @@ class Life:
         """End at once; with the power goes what the disk did not sync."""
         self.ended_by = "killed"
         if power:
-            self.world.disk.power_cut()
+            self.disk.power_cut()
         else:
-            self.world.disk.files.kill()
+            self.disk.files.kill()
         for client in self.clients:
             client.cut()
         self._scope.cancel()
@@ -329,18 +343,22 @@ class World:
             await self._changed.park()
         return None
 
+    async def prepared(self, names):
+        """Return when the topics that were made are there for all clients."""
+
     async def connect(self, plan, nursery):
         """A connection to the broker that serves; None when there will be none."""
         life = await self.serving_life()
-        if life is None:
-            return None
+        return None if life is None else await self.connect_to(life, plan, nursery)
+
+    async def connect_to(self, life, plan, nursery):
         network = plan.network
         transport, end = memory_connection(
             capacity_bytes=network.capacity_bytes,
             receive_sizes=network.receive_sizes,
             send_sizes=network.send_sizes,
         )
-        index = len(life.clients)
+        index = life.next_connection()
         client = WireClient(plan.name, index, end, network, correlation_ids(plan.correlations), self.complain, life)
         life.clients.append(client)
         self.connections.append(client)

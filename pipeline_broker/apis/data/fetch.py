@@ -17,6 +17,7 @@ import attrs
 
 from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.leaders import current_leaders
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
@@ -351,15 +352,16 @@ class _Fetch:
         return response
 
     def _add_leader(self, response: FetchResponse, listed: Mapping[Key, PartitionData]) -> None:
-        # KIP-951: for clients with a stale leader.
-        call = self._call
-        misled = [(key, data) for key, data in listed.items() if data.error_code in MISLED]
-        for (name, topic_id, partition), data in misled:
-            topic = self._context.names.get(topic_id, name)
-            data.current_leader = FetchLeaderIdAndEpoch(*call.broker.leadership.leader_of(topic, partition))
-        if misled and not self._is_replica:  # only clients need endpoints
-            known = call.broker.leadership.brokers(call.session.listener)
-            response.node_endpoints = [FetchResponse.NodeEndpoint(*each) for each in known]
+        misled = {key: data for key, data in listed.items() if data.error_code in MISLED}
+        if not misled:
+            return
+        name_of = self._call.broker.topic_name
+        places = [(name or name_of(topic_id) or "", partition) for name, topic_id, partition in misled]
+        leaders, addresses = current_leaders(self._call, places)
+        for data, leader in zip(misled.values(), leaders, strict=True):
+            data.current_leader = FetchLeaderIdAndEpoch(*leader)
+        if not self._is_replica:  # only clients need endpoints
+            response.node_endpoints = [FetchResponse.NodeEndpoint(*each) for each in addresses]
 
 
 def _parts_of(result: ReadResult) -> list[Any]:

@@ -18,6 +18,7 @@ import attrs
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.data.long_batches import check_in_steps
+from pipeline_broker.apis.leaders import current_leaders
 from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.base.error_code import ErrorCode
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 ACKS: typing.Final = frozenset({-1, 0, 1})
 ZSTD_FROM: typing.Final = 7
+LEADER_FROM: typing.Final = 10
 TOPIC_ID_FROM: typing.Final = 13
 NO_OFFSET: typing.Final = -1
 # As in Apache Kafka, the only client id that may write to internal topics.
@@ -303,10 +305,26 @@ def _answer(call: Call, request: ProduceRequest, batches: list[_Batch], *, is_lo
         if is_long and call.is_turn_over(LOOK_COST):
             yield None
     answer = ProduceResponse(list(responses.values()))
+    if call.version >= LEADER_FROM:
+        _add_leaders(call, batches, answer)
     _count(call, request)
     if not request.acks:
         return NO_OP if failure is None else _close(call, answer, failure)
     return (yield from call.send_in_steps(answer)) if is_long else call.send(answer)
+
+
+def _add_leaders(call: Call, batches: list[_Batch], answer: ProduceResponse) -> None:
+    misled = [it for it in batches if it.response and it.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    if not misled:
+        return
+    by_id = call.version >= TOPIC_ID_FROM
+    names = [(call.broker.topic_name(it.topic.topic_id) or "") if by_id else it.topic.name for it in misled]
+    places = [(name, batch.index) for name, batch in zip(names, misled, strict=True)]
+    leaders, addresses = current_leaders(call, places)
+    for batch, leader in zip(misled, leaders, strict=True):
+        assert batch.response is not None
+        batch.response.current_leader = ProduceResponse.LeaderIdAndEpoch(*leader)
+    answer.node_endpoints = [ProduceResponse.NodeEndpoint(*each) for each in addresses]
 
 
 def _count(call: Call, request: ProduceRequest) -> None:

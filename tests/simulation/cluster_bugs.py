@@ -1,0 +1,70 @@
+"""Seeded bugs of brokers that form a cluster; see `seeded_bugs`.
+
+Rules of this file: as there.
+"""
+
+from contextlib import contextmanager
+
+from pipeline_broker.broker.cluster_members import ClusterMembers
+from pipeline_broker.broker.remote_markers import RemoteMarkers
+from pipeline_broker.node.member import Member
+from tests.stages.sabotage import replaced
+
+
+def foreign_markers_skipped():
+    """The partitions of a transaction that other brokers lead get no marker."""
+    return replaced(RemoteMarkers, "is_here", lambda *_: True)
+
+
+@contextmanager
+def complete_before_markers():
+    """A transaction is over once its markers are sent, not once they are durable."""
+
+    def send(remote, markers, now_ms):
+        original(remote, [(marker, lambda: None) for marker, _ in markers], now_ms)
+        for _, done in markers:
+            done()
+
+    with replaced(RemoteMarkers, "send", send) as original:
+        yield
+
+
+def markers_sent_once():
+    """A marker that was refused or lost is not sent again."""
+    return replaced(RemoteMarkers, "_wait", lambda *_: None)
+
+
+def same_producer_ids():
+    """All brokers give out the same ids of producers."""
+    return replaced(ClusterMembers, "first_producer_id", 0)
+
+
+def all_led():
+    """Each broker serves the partitions of all."""
+    return replaced(ClusterMembers, "led", lambda _, topic: range(topic.partitions))
+
+
+@contextmanager
+def records_missed():
+    """A member that joins again misses the first records that the controller sends it."""
+
+    async def connect(member):
+        end = await original_connect(member)
+        member.misses = member._refuse is not None
+        return end
+
+    async def receive(member):
+        records = await original_receive(member)
+        is_missed, member.misses = member.misses, False
+        return () if is_missed else records
+
+    with (
+        replaced(Member, "_connect", connect) as original_connect,
+        replaced(Member, "_receive", receive) as original_receive,
+    ):
+        yield
+
+
+def never_joined_again():
+    """A member does not notice that the controller takes it for another process, which has ended."""
+    return replaced(ClusterMembers, "is_replaced", lambda *_: False)
