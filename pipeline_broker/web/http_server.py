@@ -150,13 +150,20 @@ async def serve_http(
                 try:
                     secured = await _secured(stream, security)
                     if secured is not None:
-                        await serve_connection(secured, answer, limits, kept, reached)
+                        await serve_connection(secured, answer, limits, kept, reached, _peer_of(stream))
                 finally:
                     kept.release()
             finally:
                 slots.release(slot)
 
     await trio.serve_listeners(handle, listeners)
+
+
+def _peer_of(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:  # the client has closed the connection
+        return ""
 
 
 async def _secured(stream: trio.SocketStream, security: HttpSecurity) -> trio.abc.HalfCloseableStream | None:
@@ -188,12 +195,14 @@ async def serve_connection(
     limits: HttpLimits,
     kept: Kept,
     reached: Callable[[Stage], None] = lambda _: None,
+    peer: str = "",
 ) -> None:
     """Answer the one request of a connection and close it.
 
     Args:
         kept: charges the budget of the edges for this connection.
         reached: is called with each stage of the connection after Stage.RECEIVING.
+        peer: the address of the client.
     """
     h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
@@ -205,6 +214,8 @@ async def serve_connection(
             if request is None:
                 return
             reached(Stage.ANSWERING)
+            if isinstance(request, HttpRequest):
+                request = attrs.evolve(request, peer=peer)
             answer = request if isinstance(request, Answer) else await _answer(request, handler)
             if isinstance(answer, EventStream):
                 reached(Stage.STREAMING)

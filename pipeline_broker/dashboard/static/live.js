@@ -9,7 +9,13 @@ function showState(text) {
 export function listen(path, handlers) {
   const source = new EventSource(path);
   source.onopen = () => showState("");
-  source.onerror = () => showState("The page has no connection to the broker and tries again.");
+  source.onerror = async () => {
+    showState("The page has no connection to the broker and tries again.");
+    if (source.readyState !== EventSource.CLOSED) return;
+    const response = await fetch(path); // a refusal, whose reason an EventSource does not show
+    if (response.ok) await response.body.cancel();
+    else showState((await response.json()).error);
+  };
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => {
       showState("");

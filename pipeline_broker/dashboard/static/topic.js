@@ -307,7 +307,8 @@ export async function show(main, broker, title) {
       { title: "size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     ], topic.partition_rows) : none("No partitions.")),
     element("details", { class: "card" }, element("summary", {}, "Groups"), groupsTable(groups)),
-    element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
+    element("details", { class: "card" }, element("summary", {}, "Configuration"),
+      topic.configuration === null ? none("Seeing the settings needs DescribeConfigs on the topic.") : settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
     browser.node);
   await browser.read(false);
 }
