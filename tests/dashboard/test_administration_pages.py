@@ -1,0 +1,161 @@
+"""Access, users, quotas and schemas are changed in a real browser, as an admin and as a read-only user."""
+
+import json
+
+import pytest
+
+from tests.conftest import start_broker
+from tests.dashboard.test_pages import DASHBOARD, HOSTILE_CLIENT
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SEEN = "<script>document.title='owned'</script>U+202Egnirts"
+PROPER = "[...document.querySelectorAll('dialog :is(input, select, textarea)')].every((each) => each.labels.length === 1)"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Start a broker with rules, a registry and users; return the part of its address after the credentials."""
+    folder = tmp_path_factory.mktemp("administered")
+    users = folder / "users"
+    users.write_text("ada:secret\n[read-only]\nbob:secret\n")
+    users.chmod(0o600)
+    arguments = ["--dashboard", "0", "--schema-registry", "0", "--http-users", str(users)]
+    broker = start_broker(folder, arguments=arguments, settings=[AUTHORIZER, "super.users=User:ada;User:bob"])
+    try:
+        yield DASHBOARD.search(broker.stderr)[1].removeprefix("http://").rstrip("/")
+    finally:
+        broker.stop()
+        broker.process.stdout.close()
+
+
+@pytest.fixture
+def link(browser, address):
+    """Log ada in, and return the link without credentials."""
+    return log_in(browser, address, "ada")
+
+
+def log_in(browser, address, user):
+    browser.look_like("light", 1280)
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.open(f"http://{user}:secret@{address}/")
+    browser.wait(f"return document.getElementById('identity').textContent.includes('user {user}')")
+    return f"http://{address}"
+
+
+def rows(browser, title):
+    """Return the texts of the rows below a heading."""
+    return browser.run(
+        "const card = [...document.querySelectorAll('.card')].find((each) => each.innerText.startsWith(arguments[0]));"
+        "return [...card.querySelectorAll('tbody tr')].map((each) => each.innerText.replaceAll('\\t', ' '))",
+        title,
+    )
+
+
+def act(browser, label, submit, **fields):
+    """Open a dialog, fill it in and submit it; wait until the page is loaded again."""
+    browser.press_button(label)
+    browser.wait("return document.querySelector('dialog[open]') !== null")
+    assert browser.run(f"return {PROPER} && document.querySelector('dialog h2').id === 'dialog-title'")
+    browser.fill_in(**fields)
+    browser.run("window.isOld = true")
+    browser.press_button(submit)
+    browser.wait("return window.isOld === undefined && document.querySelector('main .card') !== null")
+
+
+def test_a_rule_with_a_hostile_name_is_added_and_deleted(browser, link):
+    browser.open(f"{link}/access", "return document.body.innerText.includes('No ACLs.')")
+    act(browser, "Add an ACL", "Add", principal="User:carol", name=HOSTILE_CLIENT, pattern="PREFIXED")
+    assert rows(browser, "ACLs") == [f"User:carol ALLOW ALL TOPIC {SEEN} PREFIXED * Delete"]
+    act(browser, "Add an ACL", "Add", principal="User:carol", resource="CLUSTER", operation="ALTER", permission="DENY")
+    assert f"User:carol DENY ALTER CLUSTER kafka-cluster LITERAL * Delete" in rows(browser, "ACLs")
+    browser.picture("access-changed")
+    act(browser, "Delete: User:carol DENY ALTER", "Delete")
+    act(browser, "Delete: User:carol ALLOW ALL", "Delete")
+    assert "No ACLs." in browser.text
+    assert browser.run("return document.title") == "Access · pipeline-broker"
+    assert browser.complaints() == []
+
+
+def test_a_user_is_created_and_deleted_with_the_keyboard(browser, link):
+    from selenium.webdriver.common.keys import Keys
+
+    def tab_until(script):
+        for _ in range(60):
+            browser.press(Keys.TAB)
+            if browser.run(f"const at = document.activeElement; return {script}"):
+                return
+        raise AssertionError(f"Tab does not lead to {script}")
+
+    browser.open(f"{link}/access", "return document.body.innerText.includes('No users with SCRAM')")
+    tab_until("at.textContent === 'Create a user'")
+    browser.press(Keys.ENTER)
+    browser.wait("return document.activeElement.closest('dialog') !== null")
+    browser.press(*"carol", Keys.TAB, Keys.TAB, *"one", Keys.TAB, *"two", Keys.ENTER)
+    browser.wait("return document.querySelector('dialog .error').textContent === 'the two passwords differ'")
+    browser.press(Keys.BACKSPACE, Keys.BACKSPACE, Keys.BACKSPACE, *"one", Keys.ENTER)
+    browser.wait("return document.querySelector('[aria-label^=\"Delete: carol SCRAM-SHA-256\"]') !== null")
+    assert rows(browser, "Users") == ["carol SCRAM-SHA-256 4096 Set passwordDelete"]
+    tab_until("at.ariaLabel?.startsWith('Delete: carol')")
+    browser.press(Keys.ENTER)
+    browser.wait("return document.activeElement.closest('dialog') !== null")
+    tab_until("at.matches('button.danger')") if not browser.run(
+        "return document.activeElement.matches('button.danger')"
+    ) else None
+    browser.press(Keys.ENTER)
+    browser.wait("return document.body.innerText.includes('No users with SCRAM')")
+    assert browser.complaints() == []
+
+
+def test_a_quota_is_set_changed_and_removed(browser, link):
+    browser.open(f"{link}/access", "return document.body.innerText.includes('No quotas.')")
+    act(browser, "Set a quota", "Set", user=HOSTILE_CLIENT, **{"client-id": "*", "value": "1024"})
+    (row,) = rows(browser, "Quotas")
+    assert row.startswith(f"client-id (default), user {SEEN} producer_byte_rate 1024") or row.startswith(
+        f"user {SEEN}, client-id (default) producer_byte_rate 1024"
+    )
+    browser.run("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Change').click()")
+    browser.fill_in(value="2048")
+    browser.press_button("Set")
+    browser.wait("return document.body.innerText.includes('2048')")
+    browser.run("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Remove').click()")
+    browser.press_button("Remove")
+    browser.wait("return document.body.innerText.includes('No quotas.')")
+    assert browser.complaints() == []
+
+
+def test_a_schema_is_registered_refused_and_deleted_permanently(browser, link):
+    schema = json.dumps({"type": "record", "name": "R", "doc": "<b>bold</b>", "fields": []})
+    browser.open(f"{link}/schemas", "return document.body.innerText.includes('No subjects yet.')")
+    act(browser, "Register a schema", "Register", subject="a/<i>-value", schema=schema)
+    browser.wait("return document.body.innerText.includes('version 1, id 1, AVRO')")
+    assert browser.run("return document.querySelectorAll('main .content b, main i').length") == 0
+    assert '"doc": "<b>bold</b>"' in browser.text
+    browser.press_button("Register a version")
+    browser.fill_in(schema='"int"')
+    browser.press_button("Register")
+    browser.wait("return document.querySelector('dialog .error')?.textContent.includes('incompatible')")
+    browser.press_button("Cancel")
+    act(browser, "Set compatibility", "Set", **{"new schemas must be": "NONE"})
+    browser.wait("return document.body.innerText.includes('NONE compatible')")
+    act(browser, "Register a version", "Register", schema='"int"')
+    browser.wait("return document.body.innerText.includes('version 2, id 2, AVRO')")
+    act(browser, "Delete: version 1", "Delete")
+    browser.wait("return document.body.innerText.includes('version 1, id 1, AVRO, deleted')")
+    act(browser, "Delete the subject", "Delete")
+    act(browser, "Delete the subject permanently", "Delete permanently")
+    browser.wait("return location.search === '' && document.body.innerText.includes('No subjects yet.')")
+    assert [each for each in browser.complaints() if "409" not in each and "404" not in each] == []
+
+
+def test_a_read_only_user_sees_everything_and_no_enabled_change(browser, address):
+    link = log_in(browser, address, "bob")
+    for page in ("/access", "/schemas", "/topics", "/configuration"):
+        browser.open(link + page, "return document.querySelector('main .card') !== null")
+        browser.wait("return document.querySelector('#identity').textContent.endsWith('user bob (read-only)')")
+        enabled = browser.run(
+            "return [...document.querySelectorAll('main button:enabled:not(.sort)')].map((each) => each.textContent)"
+        )
+        assert enabled == [], page
+    assert browser.complaints() == []
