@@ -48,7 +48,7 @@ def authorize(
     is_allowed = authorizer.is_allowed(
         session.principal, session.host, operation, resource_type, name, is_logged=is_logged
     )
-    if not is_allowed and is_logged:
+    if not is_allowed and is_logged and session.denied is None:
         session.denied = operation, resource_type, name
     return is_allowed
 

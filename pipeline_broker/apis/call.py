@@ -46,7 +46,7 @@ class Session:
         is_by_token: whether the client authenticated with a delegation token.
         is_privileged: whether the connection came through the inter-broker listener.
         is_trusted: whether every operation is allowed, without ACLs. Calls of an embedding program are trusted.
-        denied: the last right that the client lacked: operation, type and name of the resource.
+        denied: the first right that the client lacked: operation, type and name of the resource.
         has_warned_of_text: whether the log has the warning about text that is not UTF-8.
         software_name, software_version: from the last valid ApiVersions request that names them.
         software_since: sequence of that request; the names apply to later requests only.

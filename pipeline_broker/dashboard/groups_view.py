@@ -96,9 +96,7 @@ def _group_row(found: GroupView) -> dict[str, Any]:
     }
 
 
-def group(
-    broker: Broker, group_id: str, is_shown: Callable[[str], bool] = anything
-) -> Steps[dict[str, Any] | None]:
+def group(broker: Broker, group_id: str, is_shown: Callable[[str], bool] = anything) -> Steps[dict[str, Any] | None]:
     """Return a group with its members, and its lag in the partitions of shown topics, in steps; None if unknown."""
     found = find_group(broker, group_id)
     if found is None:

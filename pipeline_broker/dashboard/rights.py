@@ -72,7 +72,7 @@ class Asker(Protocol):
 
     @property
     def missing(self) -> str:
-        """The last right that the principal lacked, as a sentence; empty before the first denial."""
+        """The first right that the principal lacked, as a sentence; empty before the first denial."""
 
     async def ask(self, message: Any, now_ms: int) -> Any:
         """Handle a request and return its response, once its changes are durable.

@@ -20,8 +20,8 @@ from pipeline_broker.dashboard import (
     brokers_view,
     faults_view,
     groups_view,
-    static_files,
     schemas_view,
+    static_files,
     store_view,
     topics_view,
 )
@@ -68,8 +68,8 @@ LIMITS = HttpLimits(connections_max=64, response_seconds=10.0)
 TOKEN_BYTES = 32
 WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
-# Views whose size clients decide. They depend only on the route, the `group` of the query and the rights, so all viewers
-# of one second with the same rights get the same answer.
+# Views whose size clients decide. They depend only on the route, the `group` of the query and the rights, so all
+# viewers of one second with the same rights get the same answer.
 SHARED = frozenset({"brokers", "configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
 
 # Returns the JSON content for a request, the variable part of its path and the rights, or None if it does not exist. A
@@ -255,7 +255,11 @@ class Dashboard:
         except (OSError, LogError) as error:
             answer = refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
         # The registry logs its own changes.
-        if request.method == "POST" and isinstance(answer, Answer) and (route.name != "change_schemas" or _reason(answer)):
+        if (
+            request.method == "POST"
+            and isinstance(answer, Answer)
+            and (route.name != "change_schemas" or _reason(answer))
+        ):
             _audit(request, asker, answer)
         return answer
 

@@ -71,7 +71,7 @@ def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> Steps[dict[st
 def topic(
     broker: Broker, name: str, rates_of: RatesOf, *, has_configuration: bool = True
 ) -> Steps[dict[str, Any] | None]:
-    """Return a topic with its configuration, null if it is hidden, and first PARTITIONS_SHOWN_MAX partitions, in steps; None if unknown."""
+    """Return a topic with its configuration and first PARTITIONS_SHOWN_MAX partitions, in steps; None if unknown."""
     found = broker.topics.get(name)
     if found is None:
         return None

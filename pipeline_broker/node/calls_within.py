@@ -137,13 +137,13 @@ class Caller:
 
     @property
     def missing(self) -> str:
-        """The last right that the caller lacked, as a sentence; empty before the first denial."""
+        """The first right that the caller lacked, as a sentence; empty before the first denial."""
         if self._session.denied is None:
             return ""
         operation, resource_type, name = self._session.denied
         kind = resource_type.name.lower().replace("_", " ")
         resource = "the cluster" if resource_type == ResourceType.CLUSTER else f"the {kind} {name}"
-        return f"{self._session.principal} needs {operation.name.title().replace("_", "")} on {resource}"
+        return f"{self._session.principal} needs {operation.name.title().replace('_', '')} on {resource}"
 
     def _call(self, key: int, version: int, now_ms: int) -> tuple[Call, _Slot]:
         slot = _Slot(self._session)

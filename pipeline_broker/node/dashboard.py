@@ -12,8 +12,8 @@ from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.dashboard.schema_changes import Registry
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.dashboard.schema_changes import Registry
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 

@@ -1,6 +1,6 @@
 """The users of the HTTP ports, who authenticate by HTTP's `Basic` scheme (RFC 7617), and their roles.
 
-A file has a line NAME:PASSWORD for each user. A line `[admin]` or `[read-only]` gives its role to the users below it; the
+A file has a line NAME:PASSWORD for each user. A line `[admin]` or `[read-only]` gives its role to the users below it;
 users above the first such line are admins. Empty lines and lines that begin with # are ignored.
 """
 

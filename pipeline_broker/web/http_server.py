@@ -159,11 +159,11 @@ async def serve_http(
     await trio.serve_listeners(handle, listeners)
 
 
-def _peer_of(stream: trio.SocketStream) -> str:
-    try:
-        return str(stream.socket.getpeername()[0])
-    except OSError:  # the client has closed the connection
-        return ""
+def _peer_of(stream: trio.abc.Stream) -> str:
+    if isinstance(stream, trio.SocketStream):
+        with contextlib.suppress(OSError):  # the client has closed the connection
+            return str(stream.socket.getpeername()[0])
+    return ""
 
 
 async def _secured(stream: trio.SocketStream, security: HttpSecurity) -> trio.abc.HalfCloseableStream | None:

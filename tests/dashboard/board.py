@@ -62,7 +62,9 @@ class Board:
 
         async def main():
             with trio.fail_after(SECONDS_MAX):
-                async with self.dashboard.serving(DashboardOptions(0, host), HttpSecurity(users=self.users)) as self.link:
+                async with self.dashboard.serving(
+                    DashboardOptions(0, host), HttpSecurity(users=self.users)
+                ) as self.link:
                     self.port = int(self.link.split(":")[2].split("/")[0])
                     return await scenario(self)
 

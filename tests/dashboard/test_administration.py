@@ -40,7 +40,7 @@ def scenario(test):
     return run
 
 
-async def change(board, name, **body):
+async def change(board, name, /, **body):
     return await board.change(f"/api/changes/{name}", body)
 
 
@@ -219,7 +219,7 @@ def test_a_quota_is_set_changed_and_removed():
 def test_a_refused_change_has_kafkas_error(name, body, reason):
     @scenario
     async def run(board):
-        status, answer = await change(board, name, **body)
+        status, answer = await board.change(f"/api/changes/{name}", body)
         assert status == 409
         assert answer["error"].startswith(reason)
 
@@ -310,7 +310,19 @@ JSON = st.recursive(
 NAMES = st.sampled_from(
     [
         *("topic", "partitions", "partition", "settings", "setting", "value", "key", "headers", "group", "principal"),
-        *("permission", "operation", "resource", "name", "pattern", "host", "user", "mechanism", "password", "of", "quota"),
+        *(
+            "permission",
+            "operation",
+            "resource",
+            "name",
+            "pattern",
+            "host",
+            "user",
+            "mechanism",
+            "password",
+            "of",
+            "quota",
+        ),
     ]
 )
 

@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SEEN = "<script>document.title='owned'</script>U+202Egnirts"
-PROPER = "[...document.querySelectorAll('dialog :is(input, select, textarea)')].every((each) => each.labels.length === 1)"
+PROPER = (
+    "[...document.querySelectorAll('dialog :is(input, select, textarea)')].every((each) => each.labels.length === 1)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_a_rule_with_a_hostile_name_is_added_and_deleted(browser, link):
     act(browser, "Add an ACL", "Add", principal="User:carol", name=HOSTILE_CLIENT, pattern="PREFIXED")
     assert rows(browser, "ACLs") == [f"User:carol ALLOW ALL TOPIC {SEEN} PREFIXED * Delete"]
     act(browser, "Add an ACL", "Add", principal="User:carol", resource="CLUSTER", operation="ALTER", permission="DENY")
-    assert f"User:carol DENY ALTER CLUSTER kafka-cluster LITERAL * Delete" in rows(browser, "ACLs")
+    assert "User:carol DENY ALTER CLUSTER kafka-cluster LITERAL * Delete" in rows(browser, "ACLs")
     browser.picture("access-changed")
     act(browser, "Delete: User:carol DENY ALTER", "Delete")
     act(browser, "Delete: User:carol ALLOW ALL", "Delete")
@@ -112,9 +114,9 @@ def test_a_quota_is_set_changed_and_removed(browser, link):
     browser.open(f"{link}/access", "return document.body.innerText.includes('No quotas.')")
     act(browser, "Set a quota", "Set", user=HOSTILE_CLIENT, **{"client-id": "*", "value": "1024"})
     (row,) = rows(browser, "Quotas")
-    assert row.startswith(f"client-id (default), user {SEEN} producer_byte_rate 1024") or row.startswith(
-        f"user {SEEN}, client-id (default) producer_byte_rate 1024"
-    )
+    assert f"user {SEEN}" in row
+    assert "client-id (default)" in row
+    assert "producer_byte_rate 1024" in row
     browser.run("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Change').click()")
     browser.fill_in(value="2048")
     browser.press_button("Set")

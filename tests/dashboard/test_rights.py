@@ -131,7 +131,7 @@ def test_every_change_has_an_address():
 
 @pytest.mark.parametrize("path", sorted(path for path, route in CHANGES.items() if route.name != "change_faults"))
 def test_no_change_succeeds_while_writes_are_refused(path):
-    board = Board("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", has_registry=True)
+    board = Board(*SETTINGS, has_registry=True)
     prepare(board)
 
     async def scenario(board):

@@ -7,7 +7,7 @@ from pipeline_broker.dashboard import schemas_view
 from tests.dashboard.board import Board
 
 
-async def change(board, name, **body):
+async def change(board, name, /, **body):
     return await board.change(f"/api/changes/{name}", body)
 
 
@@ -84,7 +84,7 @@ def test_compatibility_is_set_for_a_subject_and_for_all():
 )
 def test_a_refused_change_has_the_error_of_the_registry(name, body, reason):
     async def scenario(board):
-        status, answer = await change(board, name, **body)
+        status, answer = await board.change(f"/api/changes/{name}", body)
         assert status == 409
         assert answer["error"].startswith(reason)
 

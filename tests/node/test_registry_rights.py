@@ -22,7 +22,9 @@ OPERATIONS = [
     if decide is not None
 ]
 IDS = [f"{method} {path}" for path, method, _ in OPERATIONS]
-CHANGES = [(path, method) for path, method, decide in OPERATIONS if method not in ("GET", "HEAD") and decide not in READS]
+CHANGES = [
+    (path, method) for path, method, decide in OPERATIONS if method not in ("GET", "HEAD") and decide not in READS
+]
 
 
 class Asked:

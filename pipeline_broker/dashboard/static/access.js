@@ -11,7 +11,8 @@ const OF_CLIENTS = ["producer_byte_rate", "consumer_byte_rate", "request_percent
 const OF_ADDRESSES = ["connection_creation_rate"];
 const ENTITIES = ["user", "client-id", "ip"];
 
-const column = (field) => ({ title: field, by: (each) => each[field], cell: (each) => name(String(each[field])) });
+const NUMBERS = ["iterations", "value"];
+const column = (field) => ({ title: field, number: NUMBERS.includes(field), by: (each) => each[field], cell: (each) => name(String(each[field])) });
 
 async function changed(path, content) {
   await change(`/api/changes/${path}`, content);
@@ -58,7 +59,7 @@ function setQuota(row) {
   const given = Object.fromEntries(ENTITIES.map((kind) => [kind, input({ placeholder: "none", value: row && kind in row.entity ? row.entity[kind] ?? "*" : null, disabled: row !== undefined })]));
   const quota = choose([...OF_CLIENTS, ...OF_ADDRESSES], row?.quota, row !== undefined);
   const value = input({ required: true, inputmode: "decimal", value: row?.value });
-  const fields = [...Object.entries(given), ["a * means all others without a quota of their own"], ["quota", quota], ["value (bytes/s, percent or changes/s)", value]];
+  const fields = [...Object.entries(given), ["A * stands for all others without a quota of their own."], ["quota", quota], ["value (bytes/s, percent or changes/s)", value]];
   confirm(row ? "Change a quota" : "Set a quota", fields, "Set", async () => {
     const of = row?.entity ?? Object.fromEntries(Object.entries(given).filter(([, each]) => each.value).map(([kind, each]) => [kind, each.value === "*" ? null : each.value]));
     if (!Number.isFinite(Number(value.value))) throw new Error(`"${value.value}" is not a number`);

@@ -294,7 +294,7 @@ export async function show(main, broker, title) {
   const browser = new Browser(topic.name, topic.partitions);
   const action = (text, act) => element("button", { type: "button", disabled: broker.is_read_only || topic.is_internal, onclick: act }, text);
   replace(main,
-    element("div", { class: "head" }, element("h1", {}, topic.name), element("a", { href: "/topics" }, "All topics")),
+    element("div", { class: "head" }, element("h1", {}, name(topic.name)), element("a", { href: "/topics" }, "All topics")),
     element("p", { class: "lead" }, `${plural(topic.partitions, "partition")}, ${plural(topic.offsets, "offset")}, ${bytes(topic.bytes)}, ${perSecond(topic.records_per_s, rate)} records/s, ${perSecond(topic.bytes_per_s, bytes)}/s, id ${topic.id}.`),
     element("div", { class: "buttons" },
       action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
