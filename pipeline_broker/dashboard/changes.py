@@ -64,7 +64,6 @@ class Changes:
         return await self._carry_out(asker, message, wanted.results, wanted.answer)
 
     async def question(self, request: HttpRequest, name: str, asker: Asker) -> Answer:
-        """Answer an entry of QUESTIONS with rows, or with the reason of a refusal."""
         del request
         wanted = QUESTIONS[name]
         response = await self._ask(asker, wanted.request())

@@ -60,8 +60,6 @@ NEEDED: Mapping[str, Right | None] = {
 
 
 class Asker(Protocol):
-    """A sender of requests with the rights of a principal."""
-
     @property
     def name(self) -> str:
         """The principal; empty if it has all rights."""

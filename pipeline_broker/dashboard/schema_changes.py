@@ -22,13 +22,7 @@ class Registry(Decoder, Protocol):
     @property
     def state(self) -> RegistryState: ...
 
-    async def catch_up(self) -> None:
-        """Apply the unread records of the topic.
-
-        Raises:
-            OSError, LogError: the topic cannot be read.
-        """
-
+    async def catch_up(self) -> None: ...
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
 

@@ -75,6 +75,7 @@ SHARED = frozenset({"brokers", "configuration", "connections", "group", "groups"
 # Returns the JSON content for a request, the variable part of its path and the rights, or None if it does not exist. A
 # view that may take long is a generator of steps.
 View: TypeAlias = Callable[[HttpRequest, str, Asker], object]
+AsyncHandler: TypeAlias = "Callable[[HttpRequest, str, Asker], Awaitable[Answer | EventStream]]"
 # The noun of a missing thing, where it differs from the name of the view.
 ABSENT = {"groups_of_topic": "topic"}
 # Fields of the body of a change that the audit log shows: no values, which may be secrets or records.
@@ -132,13 +133,16 @@ class Dashboard:
         threads = log_threads()
         history = self._history = History()
         names = functools.partial(names_of, broker)
-        path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone, history, names)
-        records = Records(broker, threads, registry)
-        changes = Changes(broker, threads, registry)
+        self.request_path = RequestPath(server, self._identity, beside, observe, is_alone, history, names)
         self._asker_of, self._registry = asker_of, registry
         self._is_read_only = is_read_only
         self._shared = SharedAnswers(broker.edges)
-        self._views: dict[str, View] = {
+        self._views = self._view_table(history)
+        self._handlers = self._handler_table(broker, threads)
+
+    def _view_table(self, history: History) -> dict[str, View]:
+        server, broker = self._server, self._broker
+        return {
             "broker": lambda request, *_: self._about(request),
             "brokers": lambda *_: brokers_view.brokers(broker),
             "topics": lambda _request, _, asker: topics_view.topics(broker, history.rates, _describes_topic(asker)),
@@ -160,7 +164,12 @@ class Dashboard:
             "fault_choices": lambda *_: faults_view.choices(),
             "acl_choices": lambda *_: ACL_CHOICES,
         }
-        self._handlers: dict[str, Callable[[HttpRequest, str, Asker], Awaitable[Answer | EventStream]]] = {
+
+    def _handler_table(self, broker: Broker, threads: trio.CapacityLimiter) -> dict[str, AsyncHandler]:
+        path = self.request_path
+        records = Records(broker, threads, self._registry)
+        changes = Changes(broker, threads, self._registry)
+        return {
             "records": lambda request, name, _: records.page(request, name),
             "tail_events": lambda request, name, _: records.follow(request, name),
             "pipeline_events": lambda *_: path.watch("pipeline"),

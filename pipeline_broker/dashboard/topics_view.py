@@ -97,7 +97,6 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
 
 
 def configuration(broker: Broker) -> dict[str, Any]:
-    """Return every property of the broker with its effective value and source."""
     return {"configuration": _entries(broker_entries(broker.settings))}
 
 

@@ -64,7 +64,6 @@ def number(body: Mapping[str, Any], name: str, lowest: int = 0, highest: int = N
 
 
 def amount(body: Mapping[str, Any], name: str) -> float | None:
-    """Return a number, or None if the field is null."""
     found = body.get(name)
     if found is not None and type(found) not in (int, float):
         raise RequestError(f"{name} must be a number")

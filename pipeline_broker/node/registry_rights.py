@@ -18,8 +18,6 @@ __all__ = ["Answering", "GuardedRegistry"]
 
 
 class Answering(Protocol):
-    """An object that answers requests to the registry."""
-
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
 

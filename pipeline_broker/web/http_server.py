@@ -303,7 +303,6 @@ def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
 
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
-    """Send events until the viewer leaves or is too slow, or the stream ends."""
     h11 = _h11()
     headers = [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close"), *SECURITY_HEADERS]
 
