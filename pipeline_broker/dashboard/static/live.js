@@ -7,12 +7,12 @@ function showState(text) {
 }
 
 export function listen(path, handlers) {
-  const source = new EventSource(path);
+  const source = new EventSource(location.origin + path);
   source.onopen = () => showState("");
   source.onerror = async () => {
     showState("The page has no connection to the broker and tries again.");
     if (source.readyState !== EventSource.CLOSED) return;
-    const response = await fetch(path); // a refusal, whose reason an EventSource does not show
+    const response = await fetch(location.origin + path); // a refusal, whose reason an EventSource does not show
     if (response.ok) await response.body.cancel();
     else showState((await response.json()).error);
   };
@@ -32,7 +32,7 @@ export function listen(path, handlers) {
 export async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(location.origin + path, options); // without the credentials that an address may contain
   } catch {
     showState("The page has no connection to the broker and tries again.");
     throw new Error("the page has no connection to the broker");
