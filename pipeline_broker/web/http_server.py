@@ -148,9 +148,12 @@ async def serve_http(
             try:
                 kept = edges.keep(stream, HEADER_BYTES_MAX, scope.cancel)
                 try:
-                    secured = await _secured(stream, security)
-                    if secured is not None:
-                        await serve_connection(secured, answer, limits, kept, reached, _peer_of(stream))
+                    peer = _peer_of(stream)  # before TLS takes the descriptor
+                    secured = None if peer is None else await _secured(stream, security)
+                    if peer is None:
+                        await trio.aclose_forcefully(stream)
+                    elif secured is not None:
+                        await serve_connection(secured, answer, limits, kept, reached, peer)
                 finally:
                     kept.release()
             finally:
@@ -159,11 +162,14 @@ async def serve_http(
     await trio.serve_listeners(handle, listeners)
 
 
-def _peer_of(stream: trio.abc.Stream) -> str:
-    if isinstance(stream, trio.SocketStream):
-        with contextlib.suppress(OSError):  # the client has closed the connection
-            return str(stream.socket.getpeername()[0])
-    return ""
+def _peer_of(stream: trio.abc.Stream) -> str | None:
+    """Return the address of a client, which rules may name; None if it has closed the connection."""
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return None
 
 
 async def _secured(stream: trio.SocketStream, security: HttpSecurity) -> trio.abc.HalfCloseableStream | None:
