@@ -47,7 +47,7 @@ NEEDED: Mapping[str, Right | None] = {
     "schemas": READ_TOPIC,  # of the topic with the schemas
     "schema_versions": READ_TOPIC,
     "group": DESCRIBE_GROUP,
-    "lags": DESCRIBE_GROUP,  # without a group: of all of them
+    "lags": DESCRIBE_GROUP,  # without a group the view checks
     "configuration": (AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     "connections": DESCRIBE_CLUSTER,
     "store": DESCRIBE_CLUSTER,
@@ -92,7 +92,7 @@ def needed(route: Route, request: HttpRequest) -> tuple[AclOperation, ResourceTy
     operation, kind = right
     group = request.query.get("group")
     if route.name == "lags" and group is None:
-        operation, kind = DESCRIBE_CLUSTER
+        return None
     if kind is ResourceType.GROUP:
         return operation, kind, group or ""
     if kind is ResourceType.CLUSTER:

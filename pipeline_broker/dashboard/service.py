@@ -150,7 +150,7 @@ class Dashboard:
                 broker, name, history.rates, has_configuration=_shows_configuration(asker, name)
             ),
             "groups": lambda _request, _, asker: groups_view.groups(broker, _describes_group(asker)),
-            "lags": lambda request, *_: history.lags(trio.current_time(), request.query.get("group")),
+            "lags": lambda request, _, asker: _lags(history, request.query.get("group"), asker),
             "groups_of_topic": lambda _, name, asker: groups_view.groups_of_topic(
                 broker, name, _describes_group(asker)
             ),
@@ -309,6 +309,13 @@ class Dashboard:
             "has_registry": self._registry is not None,
             "beside": None if self._beside is None else self._beside.authority,
         }
+
+
+def _lags(history: History, group: str | None, asker: Asker) -> dict[str, Any]:
+    # Pages ask every few seconds, so this is no denial.
+    if group is None and not asker.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, is_logged=False):
+        return {"ages": [], "lag": [], "reason": "The lag of all groups needs Describe on the cluster."}
+    return history.lags(trio.current_time(), group)
 
 
 def _describes_topic(asker: Asker) -> Callable[[str], bool]:

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import time
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.dashboard.test_pages import DASHBOARD, HOSTILE_CLIENT
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
+PAGE_SECONDS = 2  # between two requests of a page
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SEEN = "<script>document.title='owned'</script>U+202Egnirts"
 PROPER = (
@@ -22,7 +25,7 @@ def address(tmp_path_factory):
     """Start a broker with rules, a registry and users; return the part of its address after the credentials."""
     folder = tmp_path_factory.mktemp("administered")
     users = folder / "users"
-    users.write_text("ada:secret\n[read-only]\nbob:secret\n")
+    users.write_text("ada:secret\neve:secret\n[read-only]\nbob:secret\n")
     users.chmod(0o600)
     arguments = ["--dashboard", "0", "--schema-registry", "0", "--http-users", str(users)]
     broker = start_broker(folder, arguments=arguments, settings=[AUTHORIZER, "super.users=User:ada;User:bob"])
@@ -164,3 +167,17 @@ def test_a_read_only_user_sees_everything_and_no_enabled_change(browser, address
         )
         assert enabled == [], page
     assert browser.complaints() == []
+
+
+def test_a_page_without_the_right_says_which_is_missing_and_asks_no_more(browser, address):
+    link = log_in(browser, address, "eve")
+    for page in ("/", "/requests", "/connections", "/store", "/faults", "/configuration", "/schemas", "/topics/t"):
+        browser.open(link + page, "return document.querySelector('main .error') !== null")
+        assert re.search(r"Cannot show this page: User:eve needs \w+ on the (cluster|topic \S+)", browser.text), page
+        assert browser.run("return document.querySelectorAll('main h1').length") == 1, page
+    asked = "return performance.getEntriesByType('resource').filter((each) => each.name.includes('connections')).length"
+    browser.open(f"{link}/connections", "return document.querySelector('main .error') !== null")
+    before = browser.run(asked)
+    time.sleep(PAGE_SECONDS + 1)
+    assert browser.run(asked) == before
+    browser.driver.get_log("browser")  # the answers' status, which the browser writes down itself

@@ -267,3 +267,15 @@ def test_the_operations_of_the_form_are_those_of_kafka():
         assert {name for names in choices.values() for name in names} <= AclOperation.__members__.keys()
 
     Board().run(scenario)
+
+
+def test_the_lag_of_all_groups_needs_describe_on_the_cluster_and_its_absence_is_no_denial(users):
+    async def scenario(board):
+        as_user(board, "alice")
+        reason = "The lag of all groups needs Describe on the cluster."
+        assert await board.get("/api/lags") == {"ages": [], "lag": [], "reason": reason}
+        assert board.desk.broker.denials.newest() == []
+        allow(board, ("CLUSTER", "kafka-cluster", "DESCRIBE"))
+        assert "reason" not in await board.get("/api/lags")
+
+    secured(users).run(scenario)

@@ -31,7 +31,8 @@ function lagChart(group) {
   const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
     element("p", { class: "lead" }, `The chart shows the lag ${group === null ? "of all groups together " : ""}over the last ten minutes. Times are UTC.`), absent, place);
   repeat(5, async () => {
-    const { ages, lag } = await ask(`/api/lags${query}`);
+    const { ages, lag, reason } = await ask(`/api/lags${query}`);
+    if (reason) absent.textContent = reason;
     absent.hidden = ages.length > 0;
     chart.load(ages, lag);
   });

@@ -1,9 +1,21 @@
 // Event streams, and requests that repeat while the page is visible.
 
+import { element } from "./dom.js";
+
+const FORBIDDEN = 403;
 const state = document.getElementById("connection-state");
 
 function showState(text) {
   if (state.textContent !== text) state.textContent = text;
+}
+
+// The principal lacks a right. The page does not ask again, because each refusal counts as a denial.
+class RefusedError extends Error {}
+
+function showRefusal(reason) {
+  const main = document.getElementById("content");
+  const title = main.querySelector("h1");
+  main.replaceChildren(...(title ? [title] : []), element("p", { class: "error", role: "alert" }, `Cannot show this page: ${reason}`));
 }
 
 export function listen(path, handlers) {
@@ -12,9 +24,9 @@ export function listen(path, handlers) {
   source.onerror = async () => {
     showState("The page has no connection to the broker and tries again.");
     if (source.readyState !== EventSource.CLOSED) return;
-    const response = await fetch(location.origin + path); // a refusal, whose reason an EventSource does not show
+    const response = await fetch(location.origin + path); // for the reason, which an EventSource does not show
     if (response.ok) await response.body.cancel();
-    else showState((await response.json()).error);
+    else (response.status === FORBIDDEN ? showRefusal : showState)((await response.json()).error);
   };
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => {
@@ -39,7 +51,7 @@ export async function ask(path, options = {}) {
   }
   showState("");
   const content = await response.json();
-  if (!response.ok) throw new Error(content.error || `the broker answered with HTTP status ${response.status}`);
+  if (!response.ok) throw new (response.status === FORBIDDEN ? RefusedError : Error)(content.error || `the broker answered with HTTP status ${response.status}`);
   return content;
 }
 
@@ -54,6 +66,10 @@ export function repeat(seconds, question) {
       try {
         await question();
       } catch (error) {
+        if (error instanceof RefusedError) {
+          showRefusal(error.message);
+          return;
+        }
         showState(error.message);
       }
     }
