@@ -181,3 +181,39 @@ def test_a_page_without_the_right_says_which_is_missing_and_asks_no_more(browser
     time.sleep(PAGE_SECONDS + 1)
     assert browser.run(asked) == before
     browser.driver.get_log("browser")  # the answers' status, which the browser writes down itself
+
+
+LONG = "customer-payments.transactions.enriched.v2.eu-central-1.by-customer-id." + "x" * 170
+BROKEN = """
+    const words = [...document.querySelectorAll(':is(td, th) .name')].flatMap((each) => [...each.childNodes])
+        .filter((node) => node.nodeType === Node.TEXT_NODE && node.length < 16 && !node.data.includes('-'));
+    const all = document.createRange();
+    const lines = (node) => { all.selectNode(node); return all.getClientRects().length; };
+    return words.filter((node) => lines(node) > 1).map((node) => node.data);
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_fold_and_short_words_stay_whole(browser, link, width):
+    browser.open(f"{link}/topics", "return document.querySelector('main .card') !== null")
+    browser.press_button("Create a topic")
+    browser.fill_in(name=LONG)
+    browser.press_button("Create")
+    browser.wait(
+        "return location.pathname !== '/topics' || document.querySelector('dialog .error')?.textContent !== ''"
+    )
+    browser.open(f"{link}/access", "return document.querySelector('main .card') !== null")
+    act(browser, "Add an ACL", "Add", principal=f"User:{LONG}", name=LONG, operation="ALTER_CONFIGS")
+    browser.look_like("dark", width)
+    try:
+        for page in ("/topics", f"/topics/{LONG}", "/access", "/configuration"):
+            browser.open(link + page, "return document.querySelector('main .card') !== null")
+            browser.wait("return document.querySelector(':is(td, th) .name') !== null || location.pathname.length > 20")
+            assert browser.run("return document.documentElement.scrollWidth") <= width, page
+            assert browser.run(BROKEN) == [], page
+            browser.picture(f"long-names-{page.strip('/').partition('/')[0]}-{width}")
+    finally:
+        browser.look_like("light", 1280)
+        browser.open(f"{link}/access", "return document.querySelector('main .card') !== null")
+        act(browser, f"Delete: User:{LONG} ALLOW ALTER_CONFIGS", "Delete")
+    browser.driver.get_log("browser")  # the status of the second creation, which the browser writes down itself
