@@ -45,7 +45,12 @@ def authorize(
     if authorizer is None:
         return True
     session = call.session
-    return authorizer.is_allowed(session.principal, session.host, operation, resource_type, name, is_logged=is_logged)
+    is_allowed = authorizer.is_allowed(
+        session.principal, session.host, operation, resource_type, name, is_logged=is_logged
+    )
+    if not is_allowed and is_logged and session.denied is None:
+        session.denied = operation, resource_type, name
+    return is_allowed
 
 
 def authorize_cluster(call: Call, operation: AclOperation, *, is_logged: bool = True) -> bool:

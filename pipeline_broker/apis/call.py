@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline_broker.base.error_code import ErrorCode
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
+    from pipeline_broker.security.acl import AclOperation, ResourceType
     from pipeline_broker.state.features import Features
     from stages.request import Request
 
@@ -45,6 +46,7 @@ class Session:
         is_by_token: whether the client authenticated with a delegation token.
         is_privileged: whether the connection came through the inter-broker listener.
         is_trusted: whether every operation is allowed, without ACLs. Calls of an embedding program are trusted.
+        denied: the first right that the client lacked: operation, type and name of the resource.
         has_warned_of_text: whether the log has the warning about text that is not UTF-8.
         software_name, software_version: from the last valid ApiVersions request that names them.
         software_since: sequence of that request; the names apply to later requests only.
@@ -59,6 +61,7 @@ class Session:
     is_by_token: bool = False
     is_privileged: bool = False
     is_trusted: bool = False
+    denied: tuple[AclOperation, ResourceType, str] | None = None
     has_warned_of_text: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE

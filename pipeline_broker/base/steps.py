@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["THINGS_PER_STEP", "Steps", "finished", "first_few"]
+__all__ = ["THINGS_PER_STEP", "Steps", "anything", "finished", "first_few", "selected"]
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -20,6 +20,7 @@ change at each yield."""
 
 THINGS_PER_STEP = 256
 """Items of a step if each takes a few microseconds."""
+CHECKS_PER_STEP = 32
 
 
 def finished(steps: Steps[Result]) -> Result:
@@ -30,6 +31,22 @@ def finished(steps: Steps[Result]) -> Result:
         except StopIteration as ended:
             result: Result = ended.value
             return result
+
+
+def anything(item: object) -> bool:
+    del item
+    return True
+
+
+def selected(items: Iterable[Item], is_wanted: Callable[[Item], bool]) -> Steps[list[Item]]:
+    """Return the items for which a check, such as one of rights, returns True. As for `first_few`."""
+    found = []
+    for index, item in enumerate(items):
+        if index % CHECKS_PER_STEP == CHECKS_PER_STEP - 1:
+            yield
+        if is_wanted(item):
+            found.append(item)
+    return found
 
 
 def first_few(items: Iterable[Item], count_max: int, key: Callable[[Item], Any]) -> Steps[list[Item]]:

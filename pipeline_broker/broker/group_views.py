@@ -15,7 +15,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.lag import add_lag, lag_of
-from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, anything, first_few, selected
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.commits import FetchTopic
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
@@ -36,7 +36,6 @@ __all__ = [
     "OffsetView",
     "committed_offsets",
     "coordinator_of",
-    "count_groups",
     "count_members",
     "count_offsets",
     "find_group",
@@ -138,13 +137,13 @@ def list_groups(broker: Broker) -> list[GroupView]:
     return list(map(_view, sorted(_shown(broker), key=_name)))
 
 
-def count_groups(broker: Broker) -> int:
-    return len(_shown(broker))
-
-
-def first_groups(broker: Broker, count_max: int) -> Steps[list[GroupView]]:
-    found = yield from first_few(_shown(broker), count_max, _name)
-    return list(map(_view, found))
+def first_groups(
+    broker: Broker, count_max: int, is_shown: Callable[[str], bool] = anything
+) -> Steps[tuple[int, list[GroupView]]]:
+    """Return the number of shown groups and the first ones by name, in steps."""
+    every = yield from selected(_shown(broker), lambda group: is_shown(group.group_id))
+    found = yield from first_few(every, count_max, _name)
+    return len(every), list(map(_view, found))
 
 
 def _shown(broker: Broker) -> list[Group]:

@@ -14,7 +14,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
-from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramMechanism, salted_password
+from pipeline_broker.security.scram import SALT_BYTES, SCRAM_MECHANISMS, ScramMechanism, salted_password
 from pipeline_broker.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -26,8 +26,6 @@ from pipeline_broker.wire.messages.security.describe_user_scram_credentials impo
 
 __all__ = ["UserCredential", "delete_credentials", "list_users", "set_password"]
 
-SALT_BYTES = 26
-"""Size of a salt, as in Kafka's ScramFormatter."""
 _NAMES = {mechanism.number: mechanism.name for mechanism in SCRAM_MECHANISMS.values()}
 
 

@@ -220,7 +220,8 @@ class EndSignals:
     "--http-users",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Require a user of this file, with lines NAME:PASSWORD, for metrics, dashboard and schema registry.",
+    help="Require a user of this file, with lines NAME:PASSWORD below [admin] or [read-only], for metrics, dashboard"
+    " and schema registry.",
 )
 @click.option(
     "--control",

@@ -7,6 +7,7 @@ Sec-Fetch-Site must name this dashboard (`web/strangers.py`), and:
   changes.
 * A token of 256 random bits is needed if the broker authenticates clients, or if other machines can reach the port. The
   broker prints a link with the token at startup. The link sets a cookie, which only pages of this port send back.
+* A user of `--http-users` needs no token. A read-only one changes nothing, and `rights` lists what each may see.
 """
 
 from __future__ import annotations
@@ -72,9 +73,12 @@ class Access:
                     http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change needs the header Content-Type: application/json"
                 )
         refused = None if self.token is None else self._check_token(request, self.token, is_page=is_page)
-        if refused is None and self.is_read_only and request.method not in SAFE_METHODS:
+        if refused is not None or request.method in SAFE_METHODS:
+            return refused
+        if self.is_read_only:
             return _forbidden("this dashboard is read-only")
-        return refused
+        reason = None if request.user is None else request.user.refusal
+        return None if reason is None else _forbidden(reason)
 
     def _check_token(self, request: HttpRequest, token: str, *, is_page: bool) -> Answer | None:
         if bears_token(request.headers, token):

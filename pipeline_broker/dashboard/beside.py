@@ -38,8 +38,6 @@ class BadAddressError(ValueError):
 
 @attrs.frozen
 class Beside:
-    """The address of the second dashboard, and its token if it needs one."""
-
     host: str
     port: int
     token: str | None = None

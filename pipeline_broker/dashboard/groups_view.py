@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.base.lag import add_lag
-from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, anything, first_few
 from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
     OffsetView,
     committed_offsets,
     coordinator_of,
-    count_groups,
     count_members,
     find_group,
     first_groups,
@@ -54,22 +53,26 @@ ASSIGNED_SHOWN_MAX = 1000  # of one member
 METADATA_SHOWN_MAX = 256
 
 
-def groups(broker: Broker) -> Steps[dict[str, Any]]:
-    """Return the number of groups, and the first GROUPS_SHOWN_MAX by name with state, members and lag, in steps."""
+def groups(broker: Broker, is_shown: Callable[[str], bool] = anything) -> Steps[dict[str, Any]]:
+    """Return the number of shown groups, and the first GROUPS_SHOWN_MAX by name with state and lag, in steps."""
     rows = []
-    for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
+    count, first = yield from first_groups(broker, GROUPS_SHOWN_MAX, is_shown)
+    for each in first:
         lag = yield from lag_of_group(broker, each.group_id)
         rows.append({**_group_row(each), "members": _members_count(broker, each), "lag": lag})
         yield
-    return {"count": count_groups(broker), "groups": rows}
+    return {"count": count, "groups": rows}
 
 
-def groups_of_topic(broker: Broker, topic: str) -> Steps[dict[str, Any] | None]:
+def groups_of_topic(
+    broker: Broker, topic: str, is_shown: Callable[[str], bool] = anything
+) -> Steps[dict[str, Any] | None]:
     """Return the groups with committed offsets of a topic and their lag in it, in steps; None for an unknown topic."""
     if broker.topics.get(topic) is None:
         return None
     rows = []
-    for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
+    _, first = yield from first_groups(broker, GROUPS_SHOWN_MAX, is_shown)
+    for each in first:
         partitions, lag = 0, None
         for view in committed_offsets(broker, each.group_id, topic):
             partitions += 1
@@ -93,13 +96,13 @@ def _group_row(found: GroupView) -> dict[str, Any]:
     }
 
 
-def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
-    """Return a group with its members and its lag in each partition, in steps; None if the group is unknown."""
+def group(broker: Broker, group_id: str, is_shown: Callable[[str], bool] = anything) -> Steps[dict[str, Any] | None]:
+    """Return a group with its members, and its lag in the partitions of shown topics, in steps; None if unknown."""
     found = find_group(broker, group_id)
     if found is None:
         return None
     view, members = found
-    seen = _Seen()
+    seen = _Seen(is_shown)
     shown = yield from first_few(
         seen.offsets(group_offsets(broker, group_id, seen.members(members))), PARTITIONS_SHOWN_MAX, offset_order
     )
@@ -115,7 +118,8 @@ def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
 class _Seen:
     """The rows and sums of one iteration over the offsets of a group, which can have 100,000 of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_shown: Callable[[str], bool]) -> None:
+        self._is_shown = is_shown
         self.lag: int | None = None
         self.members_count = 0
         self.member_rows: list[dict[str, Any]] = []
@@ -123,14 +127,15 @@ class _Seen:
     def members(self, members: Iterable[MemberView]) -> Iterator[MemberView]:
         for each in members:
             if self.members_count < MEMBERS_SHOWN_MAX:
-                self.member_rows.append(_member_row(each))
+                self.member_rows.append(_member_row(each, self._is_shown))
             self.members_count += 1
             yield each
 
     def offsets(self, views: Iterable[OffsetView]) -> Iterator[OffsetView]:
         for each in views:
             self.lag = add_lag(self.lag, each.lag)
-            yield each
+            if self._is_shown(each.topic):
+                yield each
 
 
 def _offset_row(view: OffsetView) -> dict[str, Any]:
@@ -148,21 +153,25 @@ def _members_count(broker: Broker, view: GroupView) -> int:
     return 0 if view.is_empty else count_members(broker, view.group_id)
 
 
-def _member_row(member: MemberView) -> dict[str, Any]:
+def _member_row(member: MemberView, is_shown: Callable[[str], bool]) -> dict[str, Any]:
     return {
         "member": cut_name(member.member_id),
         "instance": None if member.instance_id is None else cut_name(member.instance_id),
         "client": cut_name(member.client_id),
         "host": member.client_host,
-        "assignment": None if member.assignment is None else _first_partitions(member.assignment),
+        "assignment": None if member.assignment is None else _first_partitions(member.assignment, is_shown),
     }
 
 
-def _first_partitions(assignment: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+def _first_partitions(
+    assignment: Mapping[str, Sequence[int]], is_shown: Callable[[str], bool]
+) -> dict[str, Sequence[int]]:
     left, shown = ASSIGNED_SHOWN_MAX, {}
     for topic, partitions in assignment.items():
         if left <= 0:
             break
+        if not is_shown(topic):
+            continue
         shown[topic] = partitions[:left]
         left -= len(partitions)
     return shown

@@ -134,7 +134,6 @@ class History:
         self.latest: Mapping[str, float | None] = dict.fromkeys(PATH_COLUMNS)
 
     def add_counted(self, at: float, now: Counted) -> None:
-        """Add a row of the request path from the difference to the previous counters."""
         if self._counted is not None:
             before_at, before = self._counted
             seconds = max(at - before_at, 1e-3)
@@ -154,7 +153,6 @@ class History:
         self._lags.add(at, {**lags, ALL_GROUPS: sum(known) if known else None})
 
     def add_totals(self, at: float, totals: Mapping[Hashable, Totals]) -> None:
-        """Update the rates of topics from the difference to the previous totals."""
         if self._totals is not None:
             before_at, before = self._totals
             seconds = max(at - before_at, 1e-3)

@@ -50,7 +50,8 @@ def _totals(broker: Broker) -> Steps[dict[Hashable, Totals]]:
 def _lags(broker: Broker) -> Steps[dict[str, int | None]]:
     lags: dict[str, int | None] = {}
     read = 0
-    for group in (yield from first_groups(broker, GROUPS_KEPT_MAX)):
+    _, groups = yield from first_groups(broker, GROUPS_KEPT_MAX)
+    for group in groups:
         yield
         partitions = count_offsets(broker, group.group_id)
         if read + partitions <= OFFSETS_READ_MAX and len(group.group_id) <= FULL_NAME_CHARACTERS_MAX:

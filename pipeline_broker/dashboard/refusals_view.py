@@ -14,7 +14,6 @@ DENIAL_KIND, DENIAL_SOURCE = ("operation", "resource"), ("principal", "from")
 
 
 def refusals(broker: Broker) -> dict[str, Any]:
-    """Return failed logins and denials, counted by kind and as rows, the newest first."""
     return {
         "logins": _shown(broker.failed_logins, LOGIN_KIND, LOGIN_SOURCE),
         "denials": _shown(broker.denials, DENIAL_KIND, DENIAL_SOURCE),

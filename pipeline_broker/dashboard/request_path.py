@@ -18,7 +18,7 @@ from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError,
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
 from pipeline_broker.telemetry.recent_requests import RequestNames
 from pipeline_broker.traces.stage_durations import PARTS
-from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, SendEvent, event, event_steps, refusal
+from pipeline_broker.web.messages import Answer, EventStream, SendEvent, event, event_steps, refusal
 from pipeline_broker.web.turns import Steps
 from stages.mute import MuteReason
 from stages.socket_server import SocketServer
@@ -72,12 +72,11 @@ class RequestPath:
         self._limited = limited_stream(BESIDE_VIEWERS_MAX, FULL)
         self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest, self._note)
 
-    async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
+    async def watch(self, kind: str) -> EventStream:
         """Return a stream of the events of a kind, `pipeline` or `requests`.
 
         If there are too many viewers, the stream ends at once with an `end` event.
         """
-        del request, argument
 
         async def run(send: SendEvent) -> None:
             try:
@@ -93,8 +92,7 @@ class RequestPath:
 
         return EventStream(run)
 
-    async def watch_beside(self, request: HttpRequest, argument: str) -> Answer | EventStream:
-        del request, argument
+    async def watch_beside(self) -> Answer | EventStream:
         if self._beside is None:
             return refusal(
                 http.HTTPStatus.NOT_FOUND, "no second dashboard is configured; name one with --dashboard-beside"

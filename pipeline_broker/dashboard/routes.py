@@ -34,6 +34,7 @@ PAGES = frozenset(
         "/faults",
         "/requests",
         "/brokers",
+        "/schemas",
     }
 )
 ENTRY_PAGES = re.compile(r"/topics/[A-Za-z0-9._-]{1,249}|/groups/.{1,8192}")
@@ -50,6 +51,9 @@ EXACT = {
     "/api/connections": "connections",
     "/api/store": "store",
     "/api/refusals": "refusals",
+    "/api/acls/choices": "acl_choices",
+    "/api/schemas": "schemas",
+    "/api/schemas/versions": "schema_versions",
     "/api/faults": "faults",
     "/api/faults/choices": "fault_choices",
     "/events/pipeline": "pipeline_events",
@@ -74,11 +78,18 @@ _CHANGED = (
     "produce",
     "delete-group",
     "delete-offsets",
+    "create-acl",
+    "delete-acl",
+    "set-password",
+    "delete-password",
+    "set-quota",
 )
+_SCHEMAS = ("register-schema", "set-compatibility", "delete-schema")
 _FAULTS = ("add", "remove", "clear", "release", "expire", "rebalance")
 CHANGES = {
     "/api/group/offsets": Route("reset_offsets"),
     **{f"/api/changes/{name}": Route("change", name) for name in _CHANGED},
+    **{f"/api/changes/{name}": Route("change_schemas", name) for name in _SCHEMAS},
     **{f"/api/faults/{action}": Route("change_faults", action) for action in _FAULTS},
 }
 """The addresses of all changes. They accept POST, and all other addresses only GET and HEAD."""

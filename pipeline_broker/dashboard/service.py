@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http
+import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,24 +20,29 @@ from pipeline_broker.dashboard import (
     brokers_view,
     faults_view,
     groups_view,
+    schemas_view,
     static_files,
     store_view,
     topics_view,
 )
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
-from pipeline_broker.dashboard.changes import Asker, Changes
+from pipeline_broker.dashboard.changes import Changes
 from pipeline_broker.dashboard.history import History
 from pipeline_broker.dashboard.history_keeping import keep_history
 from pipeline_broker.dashboard.log_threads import log_threads
 from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.refused_page import as_page
 from pipeline_broker.dashboard.request_path import RequestPath
+from pipeline_broker.dashboard.rights import Asker, needed
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
+from pipeline_broker.dashboard.schema_changes import NO_REGISTRY, Registry
 from pipeline_broker.files.errors import with_remedy
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.security.acl import SUPPORTED, AclOperation, ResourceType
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.traces.stage_durations import PARTS
+from pipeline_broker.web.audit import log_change
 from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.http_server import (
     HttpLimits,
@@ -52,7 +58,7 @@ from stages.timeline import now_ns
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.dashboard.record_view import Decoder
+    from pipeline_broker.schema_registry.state import RegistryState
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
@@ -62,15 +68,25 @@ LIMITS = HttpLimits(connections_max=64, response_seconds=10.0)
 TOKEN_BYTES = 32
 WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
-# Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
-# second get the same answer.
+# Views whose size clients decide. They depend only on the route, the `group` of the query and the rights, so all
+# viewers of one second with the same rights get the same answer.
 SHARED = frozenset({"brokers", "configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
 
-# Returns the JSON content for a request and the variable part of its path, or None if it does not exist. A view that
-# may take long is a generator of steps.
-View: TypeAlias = Callable[[HttpRequest, str], object]
+# Returns the JSON content for a request, the variable part of its path and the rights, or None if it does not exist. A
+# view that may take long is a generator of steps.
+View: TypeAlias = Callable[[HttpRequest, str, Asker], object]
+AsyncHandler: TypeAlias = "Callable[[HttpRequest, str, Asker], Awaitable[Answer | EventStream]]"
 # The noun of a missing thing, where it differs from the name of the view.
 ABSENT = {"groups_of_topic": "topic"}
+# Fields of the body of a change that the audit log shows: no values, which may be secrets or records.
+AUDITED = frozenset(
+    (
+        *("topic", "partitions", "partition", "setting", "group", "to", "user", "mechanism", "principal", "permission"),
+        *("operation", "resource", "name", "pattern", "host", "of", "quota", "subject", "type", "version", "permanent"),
+        *("level", "number", "arguments"),
+    )
+)
+ACL_CHOICES = {kind.name: ["ALL", *(each.name for each in operations)] for kind, operations in SUPPORTED.items()}
 
 
 def check_options(options: DashboardOptions) -> Beside | None:
@@ -94,9 +110,9 @@ class Dashboard:
         beside: the dashboard of a second broker, shown next to this one.
         observe: starts reporting the request path to a timeline, or stops it with None.
         is_alone: returns whether no other observer has a timeline.
-        asker: sends requests as the dashboard's principal.
+        asker_of: returns the sender of requests with the rights of a request's principal.
         is_read_only: refuse all changes.
-        decoder: decodes serialized keys and values, if the broker has a schema registry.
+        registry: the schema registry of the broker; None without one.
     """
 
     def __init__(
@@ -106,10 +122,10 @@ class Dashboard:
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
         is_alone: Callable[[], bool],
-        asker: Asker,
+        asker_of: Callable[[HttpRequest], Asker],
         *,
         is_read_only: bool = False,
-        decoder: Decoder | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self._server, self._broker, self._beside = server, broker, beside
         self._identity = broker_view.identity_of(server, broker)
@@ -117,34 +133,55 @@ class Dashboard:
         threads = log_threads()
         history = self._history = History()
         names = functools.partial(names_of, broker)
-        path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone, history, names)
-        records = Records(broker, threads, decoder)
-        changes = Changes(broker, threads, asker)
+        self.request_path = RequestPath(server, self._identity, beside, observe, is_alone, history, names)
+        self._asker_of, self._registry = asker_of, registry
         self._is_read_only = is_read_only
         self._shared = SharedAnswers(broker.edges)
-        self._views: dict[str, View] = {
-            "broker": lambda *_: self._about(),
+        self._views = self._view_table(history)
+        self._handlers = self._handler_table(broker, threads)
+
+    def _view_table(self, history: History) -> dict[str, View]:
+        server, broker = self._server, self._broker
+        return {
+            "broker": lambda request, *_: self._about(request),
             "brokers": lambda *_: brokers_view.brokers(broker),
-            "topics": lambda *_: topics_view.topics(broker, history.rates),
-            "topic": lambda _, name: topics_view.topic(broker, name, history.rates),
-            "groups": lambda *_: groups_view.groups(broker),
-            "lags": lambda request, _: history.lags(trio.current_time(), request.query.get("group")),
-            "groups_of_topic": lambda _, name: groups_view.groups_of_topic(broker, name),
-            "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
+            "topics": lambda _request, _, asker: topics_view.topics(broker, history.rates, _describes_topic(asker)),
+            "topic": lambda _, name, asker: topics_view.topic(
+                broker, name, history.rates, has_configuration=_shows_configuration(asker, name)
+            ),
+            "groups": lambda _request, _, asker: groups_view.groups(broker, _describes_group(asker)),
+            "lags": lambda request, _, asker: _lags(history, request.query.get("group"), asker),
+            "groups_of_topic": lambda _, name, asker: groups_view.groups_of_topic(
+                broker, name, _describes_group(asker)
+            ),
+            "group": lambda request, _, asker: groups_view.group(
+                broker, request.query.get("group", ""), _describes_topic(asker)
+            ),
             "configuration": lambda *_: topics_view.configuration(broker),
             "connections": lambda *_: broker_view.connections(server, broker),
             "store": lambda *_: store_view.store(broker),
             "faults": lambda *_: faults_view.faults(broker, now_ns()),
             "fault_choices": lambda *_: faults_view.choices(),
+            "acl_choices": lambda *_: ACL_CHOICES,
         }
-        self._handlers: dict[str, Callable[[HttpRequest, str], Awaitable[Answer | EventStream]]] = {
-            "records": records.page,
-            "tail_events": records.follow,
-            "pipeline_events": functools.partial(path.watch, "pipeline"),
-            "request_events": functools.partial(path.watch, "requests"),
-            "beside_events": path.watch_beside,
+
+    def _handler_table(self, broker: Broker, threads: trio.CapacityLimiter) -> dict[str, AsyncHandler]:
+        path = self.request_path
+        records = Records(broker, threads, self._registry)
+        changes = Changes(broker, threads, self._registry)
+        return {
+            "records": lambda request, name, _: records.page(request, name),
+            "tail_events": lambda request, name, _: records.follow(request, name),
+            "pipeline_events": lambda *_: path.watch("pipeline"),
+            "request_events": lambda *_: path.watch("requests"),
+            "beside_events": lambda *_: path.watch_beside(),
+            "schemas": lambda *_: self._schemas(schemas_view.schemas),
+            "schema_versions": lambda request, *_: self._schemas(
+                lambda state: schemas_view.schema_versions(state, request.query.get("subject", ""))
+            ),
             "reset_offsets": changes.reset_offsets,
             "change_faults": changes.faults,
+            "change_schemas": changes.schemas,
             "change": changes.change,
             "question": changes.question,
             "refusals": changes.refusals,
@@ -206,31 +243,54 @@ class Dashboard:
     async def _answer_by(self, route: Route, request: HttpRequest) -> Answer | EventStream:
         if route.name in FILES:
             return _file(route.argument or static_files.PAGE)
+        asker, right = self._asker_of(request), needed(route, request)
+        # Before anything is looked up: whether a topic exists is a secret, too.
+        if right is not None and not asker.may(*right):
+            return refusal(http.HTTPStatus.FORBIDDEN, asker.missing)
         try:
             if route.name in self._views:
-                make = functools.partial(self._shown, route, request)
+                make = functools.partial(self._shown, route, request, asker)
                 if route.name not in SHARED:
                     return await in_turns(make())
-                return await self._shared.get((route, request.query.get("group")), make)
+                return await self._shared.get((route, request.query.get("group"), asker.rights), make)
             try:
-                return await self._handlers[route.name](request, route.argument)
+                answer = await self._handlers[route.name](request, route.argument, asker)
             finally:
                 # A page that reloads after its change must see the change.
                 if request.method == "POST":
                     self._shared.forget()
         except ConnectionError as error:  # the broker did not answer the request of a change
-            return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            answer = refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except (OSError, LogError) as error:
-            return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
+            answer = refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
+        # The registry logs its own changes.
+        if (
+            request.method == "POST"
+            and isinstance(answer, Answer)
+            and (route.name != "change_schemas" or _reason(answer))
+        ):
+            _audit(request, asker, answer)
+        return answer
 
-    def _shown(self, route: Route, request: HttpRequest) -> Steps[Answer]:
-        shown = self._views[route.name](request, route.argument)
+    def _shown(self, route: Route, request: HttpRequest, asker: Asker) -> Steps[Answer]:
+        shown = self._views[route.name](request, route.argument, asker)
         if isinstance(shown, Generator):
             shown = yield from shown
         return (yield from json_or_not_found(shown, ABSENT.get(route.name, route.name)))
 
-    def _about(self) -> dict[str, Any]:
-        mode, obstacle = self._server.mode, self._broker.logs.journal.room.obstacle
+    async def _schemas(self, view: Callable[[RegistryState], Steps[object]]) -> Answer:
+        if self._registry is None:
+            return NO_REGISTRY
+        await self._registry.catch_up()
+        steps = view(self._registry.state)
+
+        def shown() -> Steps[Answer]:
+            return (yield from json_or_not_found((yield from steps), "subject"))
+
+        return await in_turns(shown())
+
+    def _about(self, request: HttpRequest) -> dict[str, Any]:
+        mode, obstacle, user = self._server.mode, self._broker.logs.journal.room.obstacle, request.user
         return {
             **attrs.asdict(self._identity),
             "queues": len(self._server.channel.queues),
@@ -244,9 +304,41 @@ class Dashboard:
             "stages": PARTS,
             "topics_synced_later": self._broker.logs.topics_synced_later,
             "obstacle": None if obstacle is None else with_remedy(obstacle),
-            "is_read_only": self._is_read_only,
+            "is_read_only": self._is_read_only or (user is not None and user.is_read_only),
+            "user": user and user.name,
+            "has_registry": self._registry is not None,
             "beside": None if self._beside is None else self._beside.authority,
         }
+
+
+def _lags(history: History, group: str | None, asker: Asker) -> dict[str, Any]:
+    # Pages ask every few seconds, so this is no denial.
+    if group is None and not asker.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, is_logged=False):
+        return {"ages": [], "lag": [], "reason": "The lag of all groups needs Describe on the cluster."}
+    return history.lags(trio.current_time(), group)
+
+
+def _describes_topic(asker: Asker) -> Callable[[str], bool]:
+    return lambda name: asker.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name, is_logged=False)
+
+
+def _describes_group(asker: Asker) -> Callable[[str], bool]:
+    return lambda name: asker.may(AclOperation.DESCRIBE, ResourceType.GROUP, name, is_logged=False)
+
+
+def _shows_configuration(asker: Asker, topic: str) -> bool:
+    return asker.may(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic, is_logged=False)
+
+
+def _reason(answer: Answer) -> str | None:
+    return json.loads(answer.body)["error"] if answer.status >= http.HTTPStatus.BAD_REQUEST else None
+
+
+def _audit(request: HttpRequest, asker: Asker, answer: Answer) -> None:
+    with contextlib.suppress(BadRequestError):
+        body = request.json()
+        details = {name: value for name, value in body.items() if name in AUDITED} if isinstance(body, dict) else {}
+        log_change(request, asker.name, request.path, details, _reason(answer))
 
 
 def _file(name: str) -> Answer:

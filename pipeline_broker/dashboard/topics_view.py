@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, anything, first_few, selected
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
 from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -31,12 +31,12 @@ class _Rates(Protocol):
 RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
 
 
-def topics(broker: Broker, rates_of: RatesOf) -> Steps[dict[str, Any]]:
-    """Return the number of topics, the first TOPICS_SHOWN_MAX by name, and the space of the disk, in steps.
+def topics(broker: Broker, rates_of: RatesOf, is_shown: Callable[[str], bool] = anything) -> Steps[dict[str, Any]]:
+    """Return the number of shown topics, the first TOPICS_SHOWN_MAX by name, and the space of the disk, in steps.
 
     Each topic has the sums of its partitions.
     """
-    every = list(broker.topics.all())
+    every = yield from selected([*broker.topics.all()], lambda topic: is_shown(topic.name))
     rows = []
     for each in (yield from first_few(every, TOPICS_SHOWN_MAX, lambda topic: topic.name)):
         rows.append((yield from _topic_row(broker, each, rates_of)))
@@ -68,7 +68,9 @@ def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> Steps[dict[st
     }
 
 
-def topic(broker: Broker, name: str, rates_of: RatesOf) -> Steps[dict[str, Any] | None]:
+def topic(
+    broker: Broker, name: str, rates_of: RatesOf, *, has_configuration: bool = True
+) -> Steps[dict[str, Any] | None]:
     """Return a topic with its configuration and first PARTITIONS_SHOWN_MAX partitions, in steps; None if unknown."""
     found = broker.topics.get(name)
     if found is None:
@@ -80,7 +82,7 @@ def topic(broker: Broker, name: str, rates_of: RatesOf) -> Steps[dict[str, Any] 
         **row,
         "id": found.topic_id.hex(),
         "partition_rows": [_partition(log) for log in logs[:PARTITIONS_SHOWN_MAX]],
-        "configuration": _entries(topic_entries(found.configs, broker.settings)),
+        "configuration": _entries(topic_entries(found.configs, broker.settings)) if has_configuration else None,
     }
 
 
@@ -95,7 +97,6 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
 
 
 def configuration(broker: Broker) -> dict[str, Any]:
-    """Return every property of the broker with its effective value and source."""
     return {"configuration": _entries(broker_entries(broker.settings))}
 
 

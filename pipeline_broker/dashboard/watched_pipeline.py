@@ -245,7 +245,6 @@ class WatchedPipeline(Timeline):
         self._rested_ns = at_ns
 
     def take(self, at_ns: int) -> Interval:
-        """Return the interval since the last call, and start the next one."""
         seen_ns = (at_ns if self.times_requests else self._rested_ns) - self._began_ns
         # While resting, new requests are not counted: scale the counts up by this share.
         watched = max(1, seen_ns) / max(1, at_ns - self._began_ns)

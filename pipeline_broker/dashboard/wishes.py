@@ -5,10 +5,20 @@ All functions raise RequestError if a field is missing or has another type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["NUMBER_MAX", "RequestError", "number", "optional_number", "optional_text", "text", "texts"]
+__all__ = [
+    "NUMBER_MAX",
+    "RequestError",
+    "amount",
+    "choice",
+    "number",
+    "optional_number",
+    "optional_text",
+    "text",
+    "texts",
+]
 
 NUMBER_MAX = 2**63 - 1
 
@@ -21,6 +31,13 @@ def text(body: Mapping[str, Any], name: str) -> str:
     found = body.get(name)
     if not isinstance(found, str) or not found:
         raise RequestError(f"{name} must be a non-empty text")
+    return _unicode(found, name)
+
+
+def choice(body: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
+    found = text(body, name)
+    if found not in choices:
+        raise RequestError(f"{name} must be one of {', '.join(choices)}")
     return found
 
 
@@ -28,7 +45,7 @@ def optional_text(body: Mapping[str, Any], name: str) -> str | None:
     found = body.get(name)
     if found is not None and not isinstance(found, str):
         raise RequestError(f"{name} must be a text")
-    return found
+    return None if found is None else _unicode(found, name)
 
 
 def optional_number(body: Mapping[str, Any], name: str, lowest: int = 0, highest: int = NUMBER_MAX) -> int | None:
@@ -46,8 +63,26 @@ def number(body: Mapping[str, Any], name: str, lowest: int = 0, highest: int = N
     return found
 
 
+def amount(body: Mapping[str, Any], name: str) -> float | None:
+    found = body.get(name)
+    if found is not None and type(found) not in (int, float):
+        raise RequestError(f"{name} must be a number")
+    try:
+        return None if found is None else float(found)
+    except OverflowError:
+        raise RequestError(f"{name} is too large") from None
+
+
 def texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
     found = body.get(name, {})
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise RequestError(f"{name} must be an object with texts as values")
+    return {_unicode(key, name): _unicode(value, name) for key, value in found.items()}
+
+
+def _unicode(found: str, name: str) -> str:
+    try:
+        found.encode()
+    except UnicodeEncodeError:  # JSON can contain half of a surrogate pair, which no record can
+        raise RequestError(f"{name} must be valid Unicode text") from None
     return found

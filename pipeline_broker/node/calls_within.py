@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pipeline_broker.apis.authorization import authorize_cluster
+from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.dispatch import refusal_by_api
 from pipeline_broker.apis.loading import handler_module
-from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.registry import SERVED, Place
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.security.acl import CLUSTER_NAME, ResourceType
 from stages.durable import wait_durable
 from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, Waiting, go_on
 
@@ -110,11 +111,39 @@ class Caller:
             result = await self._next(slot, result)
         if isinstance(result, Close):
             raise CallFailedError(f"{served.name} failed without a response: {result.reason}")
+        cluster = self._broker.ports.cluster
+        # As the dispatcher does for clients: the other brokers of the cluster have applied a change that is answered.
+        if served.place is Place.CONTROLLER and cluster is not None and self._broker.controller is None:
+            applied = trio.Event()
+            cluster.when_applied(applied.set)
+            await applied.wait()
         return call.request.answer if isinstance(result, Send) else None
 
-    def may_of_cluster(self, operation: AclOperation) -> bool:
-        """Return whether the caller is authorized for an operation on the cluster that no Kafka request performs."""
-        return authorize_cluster(self._call(0, 0, 0)[0], operation)
+    def may(
+        self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME, *, is_logged: bool = True
+    ) -> bool:
+        """Return whether the caller is authorized for an operation that no Kafka request performs."""
+        return authorize(self._call(0, 0, 0)[0], operation, resource_type, name, is_logged=is_logged)
+
+    @property
+    def name(self) -> str:
+        return "" if self._session.is_trusted else str(self._session.principal)
+
+    @property
+    def rights(self) -> Hashable:
+        """The principal and host that rules can distinguish. Callers with equal rights see the same."""
+        session = self._session
+        return None if session.is_trusted or self._broker.authorizer is None else (session.principal, session.host)
+
+    @property
+    def missing(self) -> str:
+        """The first right that the caller lacked, as a sentence; empty before the first denial."""
+        if self._session.denied is None:
+            return ""
+        operation, resource_type, name = self._session.denied
+        kind = resource_type.name.lower().replace("_", " ")
+        resource = "the cluster" if resource_type == ResourceType.CLUSTER else f"the {kind} {name}"
+        return f"{self._session.principal} needs {operation.name.title().replace('_', '')} on {resource}"
 
     def _call(self, key: int, version: int, now_ms: int) -> tuple[Call, _Slot]:
         slot = _Slot(self._session)

@@ -173,7 +173,6 @@ class Controller:
         go_on()
 
     async def commit_node(self, record: NodeRecord) -> None:
-        """Write the record of a member, and return once it is durable and applied."""
         done = trio.Event()
         self._submit_node(record, done.set)
         await done.wait()

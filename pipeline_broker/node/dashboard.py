@@ -6,23 +6,18 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.call import Session
 from pipeline_broker.dashboard.service import Dashboard, check_options
-from pipeline_broker.node.calls_within import Caller
+from pipeline_broker.node.http_callers import HttpCallers
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
-from pipeline_broker.security.principal import KafkaPrincipal
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.dashboard.record_view import Decoder
+    from pipeline_broker.dashboard.schema_changes import Registry
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
 __all__ = ["BrokerDashboard"]
-
-# The listener name and client id of requests by the dashboard; no such listener exists.
-DASHBOARD = "DASHBOARD"
 
 
 class BrokerDashboard:
@@ -43,7 +38,7 @@ class BrokerDashboard:
         broker: Broker,
         watch: Callable[[Timeline | None], None],
         is_alone: Callable[[], bool],
-        decoder: Decoder | None,
+        registry: Registry | None,
     ) -> AsyncIterator[str]:
         """Serve the dashboard while the body runs, and yield its link; see `Dashboard` for the arguments.
 
@@ -51,12 +46,16 @@ class BrokerDashboard:
             UnavailableError: the port is not available.
         """
         options = self._options
-        session = Session(host=options.host, listener=DASHBOARD, is_trusted=options.principal is None)
-        if options.principal is not None:
-            session.principal = KafkaPrincipal(*options.principal.split(":", 1))
-        caller = Caller(server, broker, session)
+        callers = HttpCallers(server, broker, "DASHBOARD", options.principal)
         dashboard = Dashboard(
-            server, broker, self._beside, watch, is_alone, caller, is_read_only=options.is_read_only, decoder=decoder
+            server,
+            broker,
+            self._beside,
+            watch,
+            is_alone,
+            callers.caller_of,
+            is_read_only=options.is_read_only,
+            registry=registry,
         )
         async with dashboard.serving(options, self._security) as link:
             yield link

@@ -21,7 +21,6 @@ FREED_BYTES_MIN = 16 << 20
 
 
 async def return_regularly(edges: ByteBudget) -> None:
-    """Return memory to the system whenever the edges have freed enough, until cancelled."""
     returned = 0
     while True:
         await trio.sleep(CHECK_SECONDS)

@@ -136,7 +136,6 @@ class _Served:
         return _fixed_properties(self.config) == _fixed_properties(config)
 
     def adopt(self, config: ListenerConfig, loaded: Loaded) -> None:
-        """Adopt changed properties, and the keys and users that were loaded for them."""
         is_renewed = loaded.tls is not self.loaded.tls
         self.loaded = loaded
         # The listener keeps its socket. A changed address applies after the next startup.

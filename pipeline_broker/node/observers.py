@@ -19,7 +19,7 @@ from stages.mute import MuteReason
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.dashboard.record_view import Decoder
+    from pipeline_broker.dashboard.schema_changes import Registry
     from pipeline_broker.node.dashboard import BrokerDashboard
     from pipeline_broker.node.metrics import Metrics
     from pipeline_broker.telemetry.request_log import RequestLog
@@ -106,12 +106,12 @@ class Observers:
 
     @contextlib.asynccontextmanager
     async def observing(
-        self, server: SocketServer, broker: Broker, decoder: Decoder | None = None
+        self, server: SocketServer, broker: Broker, registry: Registry | None = None
     ) -> AsyncIterator[None]:
         """Observe a broker while the body runs.
 
         Args:
-            decoder: decodes records with schemas for the dashboard; None without a schema registry.
+            registry: the schema registry, for the dashboard; None without one.
 
         Raises:
             UnavailableError: the port of the metrics or of the dashboard is not available.
@@ -126,7 +126,7 @@ class Observers:
                 self._announce(f"metrics on {url}")
             if self._dashboard is not None:
                 link = await stack.enter_async_context(
-                    self._serving_dashboard(self._dashboard, server, broker, decoder)
+                    self._serving_dashboard(self._dashboard, server, broker, registry)
                 )
                 self._announce(f"dashboard on {link}")
             yield
@@ -153,7 +153,7 @@ class Observers:
 
     @contextlib.asynccontextmanager
     async def _serving_dashboard(
-        self, dashboard: BrokerDashboard, server: SocketServer, broker: Broker, decoder: Decoder | None
+        self, dashboard: BrokerDashboard, server: SocketServer, broker: Broker, registry: Registry | None
     ) -> AsyncIterator[str]:
         def watch(timeline: Timeline | None) -> None:
             self._watching = timeline
@@ -162,7 +162,7 @@ class Observers:
         def is_alone() -> bool:
             return self.timeline is self._watching
 
-        async with dashboard.serving(server, broker, watch, is_alone, decoder) as link:
+        async with dashboard.serving(server, broker, watch, is_alone, registry) as link:
             yield link
 
     def close(self) -> None:

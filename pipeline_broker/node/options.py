@@ -159,6 +159,10 @@ def _check_http_security(options: ServeOptions) -> None:
     for name, path in (("--http-certificate", certificate), ("--http-users", users)):
         if path is not None and not options.http_hosts:
             raise StartError(f"{name} needs --metrics, --dashboard or --schema-registry")
+    if users is not None and options.dashboard is not None and options.dashboard.principal is not None:
+        raise StartError(
+            "--dashboard-principal and --http-users contradict each other: each user is a principal. Omit one of them"
+        )
     if users is None or certificate is not None:
         return
     from pipeline_broker.web.hosts import is_loopback  # noqa: PLC0415 - only if configured

@@ -16,7 +16,9 @@ import trio
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.http_callers import HttpCallers
 from pipeline_broker.node.known_schemas import KnownSchemas
+from pipeline_broker.node.registry_rights import Answering, GuardedRegistry
 from pipeline_broker.node.worker_process import WORK_SECONDS_MAX, Workers
 from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.errors import RecordError
@@ -33,8 +35,10 @@ from pipeline_broker.schema_registry.records import (
 from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decision, Steps, remembering
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
+from pipeline_broker.security.principal import USER
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
+from pipeline_broker.web.audit import log_change
 from pipeline_broker.web.hosts import parse_host_port
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
@@ -184,6 +188,8 @@ class SchemaRegistry:
                     for begin in range(0, len(decision.changes), CHANGES_IN_BATCH_MAX):
                         await self._record(decision.changes[begin : begin + CHANGES_IN_BATCH_MAX])
                 await self.catch_up()
+                name = "" if request.user is None else f"{USER}:{request.user.name}"
+                log_change(request, name, request.method, request.path, None)
                 return decision
         raise RegistryError(503, "Other registries keep changing the schemas; try again later")
 
@@ -342,10 +348,6 @@ def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
     return wanted
 
 
-class Answering(Protocol):
-    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
-
-
 def refused(request: HttpRequest, host: str, scheme: str = "http") -> Answer | None:
     """Return an error for a request that a browser sent for a foreign page; None if the request is allowed.
 
@@ -401,9 +403,10 @@ async def serving_of_broker(
     workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
     schemas = KnownSchemas(registry)
+    guarded = GuardedRegistry(registry, HttpCallers(server, broker, "SCHEMA_REGISTRY"))
     async with (
         workers.serving(),
-        serving(registry, broker.edges, host, port, option, security) as url,
+        serving(guarded, broker.edges, host, port, option, security) as url,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(schemas.run)

@@ -166,7 +166,6 @@ class _Supervisor:
     async def _keep(
         self, broker: _BrokerProcess, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run a broker and start it again whenever it ends, until it stays down."""
         was_ready = False
 
         def ready() -> None:

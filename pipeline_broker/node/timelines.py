@@ -111,7 +111,6 @@ class Timelines:
             await self._changed.park()
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the latest session, as `pipeline-broker timelines` prints it."""
         return {
             "on": self._is_on,
             "topic": TIMELINES_TOPIC,
@@ -169,7 +168,6 @@ class Timelines:
         self._changed.unpark_all()
 
     async def _publish(self, rows: TimelineRows) -> bool:
-        """Publish the waiting rows; return False if that is not possible now."""
         self._log_lost(rows.lost)
         if not self._broker.can_write:
             return False

@@ -19,6 +19,7 @@ from pipeline_broker.files.errors import Ended, FencedError, is_passing, with_re
 from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment, Expiry
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.errors import JournalCorrupt, LogError
+from pipeline_broker.log.journal.writer_room import lacks_margin
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
@@ -143,14 +144,14 @@ class LogMaintenance:
     async def _compact_regularly(self) -> None:
         await trio.sleep(self._config().log_initial_task_delay_ms / 1000)
         while True:
-            await self._retried(self.compact)
+            await self._retried(self.compact, copies=True)
             config = self._config()
             await trio.sleep(config.log_cleaner_backoff_ms / 1000)
 
     async def _archive_regularly(self) -> None:
         await self._retried(self._remove_unknown)
         while True:
-            if not await self._retried(self.archive_some):
+            if not await self._retried(self.archive_some, copies=True):
                 await self._sealed.wait()
 
     async def _retain_regularly(self) -> None:
@@ -221,8 +222,9 @@ class LogMaintenance:
         logs = [log for log in self._logs if topic in (None, log.topic)]
         for some in _in_turns(logs):
             await trio.lowlevel.checkpoint()
-            # Only archived segments can be deleted, so expired records in the journal are archived first.
-            if any(waits_for_archive(log, now_ms) for log in some):
+            # Only archived segments can be deleted, so expired records in the journal are archived first. While that
+            # waits for space, the archived ones are deleted at once, which frees it.
+            if not self._waiting_count and any(waits_for_archive(log, now_ms) for log in some):
                 await self.archive_all()
                 break
         async with self._writing:
@@ -300,7 +302,7 @@ class LogMaintenance:
     def commands(self) -> dict[str, Command]:
         async def compact(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
-            return {"changed": await self._retried(functools.partial(self.compact, topic, is_forced=True))}
+            return {"changed": await self._retried(functools.partial(self.compact, topic, is_forced=True), copies=True)}
 
         async def retain(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
@@ -331,33 +333,41 @@ class LogMaintenance:
 
         await self._retried(delete)
 
-    async def _retried(self, work: Callable[[], object]) -> bool:
+    async def _retried(self, work: Callable[[], object], *, copies: bool = False) -> bool:
         """Do work, again and again while a failure such as a full disk lasts; return whether its result is true.
+
+        Args:
+            copies: whether the work writes files, and so waits after a full disk for the margin of the journal.
 
         Raises:
             MaintenanceFailedError: another failure, or (TakenOverError) another process has taken over the archive.
         """
-        is_waiting = False
+        obstacle: OSError | None = None
         try:
             while True:
                 try:
-                    return bool(await work())  # type: ignore[misc]  # every caller passes an async function
+                    # Otherwise each attempt would write the same files to a disk that has no room for them.
+                    if obstacle is None or not copies or not await self._lacks_margin(obstacle):
+                        return bool(await work())  # type: ignore[misc]  # every caller passes an async function
                 except Ended:
                     await trio.sleep_forever()  # the broker ends, and will cancel this task
                 except OSError as error:
                     if not is_passing(error):
                         raise MaintenanceFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
-                    if not is_waiting:
-                        is_waiting = True
+                    is_first, obstacle = obstacle is None, error
+                    if is_first:
                         await self._suspend(error)
-                    await trio.sleep(RETRY_SECONDS)
                 except FencedError as error:
                     raise TakenOverError(f"{error}; this broker exits") from error
                 except JournalCorrupt as error:
                     raise MaintenanceFailedError(f"{error}; {NOTHING_LOST}") from error
+                await trio.sleep(RETRY_SECONDS)
         finally:
-            if is_waiting:
+            if obstacle is not None:
                 await self._resume()
+
+    async def _lacks_margin(self, obstacle: OSError) -> bool:
+        return await trio.to_thread.run_sync(lacks_margin, obstacle, self._journal.disk_space)
 
     async def _suspend(self, obstacle: OSError) -> None:
         self._waiting_count += 1

@@ -145,7 +145,6 @@ class _Child:
         return bytes(data)
 
     async def aclose(self) -> None:
-        """Kill the process, wait for its end, and remove its files."""
         self._process.kill()
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(self._work)

@@ -447,12 +447,26 @@ TABLE: Mapping[tuple[str, ...], Mapping[str, Decide]] = {
 """Operations by path and method. A path is a tuple of segments, in which ANY matches one segment."""
 
 
+READS = frozenset({_lookup, _check_compatibility})
+"""Operations that change nothing, whatever their method is."""
+
+
 def find_operation(request: HttpRequest) -> Operation:
     """Return the operation of a request.
 
     Raises:
         RegistryError: 404 if the path is unknown, 405 if the path does not support the method.
     """
+    return functools.partial(_run, *_find(request))
+
+
+def is_change(request: HttpRequest) -> bool:
+    """Return whether a request may change the registry. Raises RegistryError like `find_operation`."""
+    decide, _ = _find(request)
+    return request.method not in ("GET", "HEAD") and decide not in READS
+
+
+def _find(request: HttpRequest) -> tuple[Decide, tuple[str, ...]]:
     parts = request.segments
     for pattern, methods in TABLE.items():
         if len(pattern) == len(parts) and all(
@@ -462,21 +476,12 @@ def find_operation(request: HttpRequest) -> Operation:
             if decide is None:
                 raise RegistryError(405, "HTTP 405 Method Not Allowed")
             arguments = tuple(part for wanted, part in zip(pattern, parts, strict=True) if wanted == ANY)
-            return functools.partial(_run, decide, arguments)
+            return decide, arguments
     raise RegistryError(404, "HTTP 404 Not Found")
 
 
 def _run(decide: Decide, arguments: Sequence[str], state: RegistryState, request: HttpRequest) -> Decision | Steps:
     return decide(Call(state, arguments, request))
-
-
-def is_change(request: HttpRequest) -> bool:
-    """Return whether a request may change the registry. Such requests run one at a time."""
-    # POST /subjects/{subject}/versions registers; the other POST requests only look up or compare.
-    parts = request.segments
-    return request.method in ("PUT", "DELETE") or (
-        request.method == "POST" and parts[:1] == ("subjects",) and len(parts) == 3
-    )
 
 
 def answer_of(decision: Decision) -> Answer | StreamedAnswer:

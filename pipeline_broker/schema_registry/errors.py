@@ -83,7 +83,6 @@ def version_state(subject: str, version: int, *, is_deleted: bool) -> RegistryEr
 
 
 def subject_not_configured(subject: str, what: str) -> RegistryError:
-    """Return the error for a subject without its own "compatibility" or "mode"."""
     code = {"compatibility": 40408, "mode": 40409}[what]
     return RegistryError(code, f"Subject '{subject}' does not have subject-level {what} configured")
 

@@ -113,7 +113,6 @@ class References:
         return self._resources.get(address)
 
     def keep_base(self, made: Any, schema: Any) -> None:
-        """Give an object derived from a schema the base address of that schema."""
         self._base_of[id(made)] = self._base_of.get(id(schema), self._root_base)
 
 

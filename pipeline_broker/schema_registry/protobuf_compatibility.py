@@ -61,7 +61,6 @@ class _Type:
 
 
 def _types_of(file: ProtobufFile) -> Mapping[str, _Type]:
-    """Return all messages by their full names, with the leading dot of `type_name`."""
     types: dict[str, _Type] = {}
 
     def add(messages: Sequence[DescriptorProto], package: str, outer: str, *, is_imported: bool) -> None:

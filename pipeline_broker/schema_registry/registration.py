@@ -98,7 +98,6 @@ def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
 
 
 def shown(state: RegistryState, version: Version, form: str) -> Steps:
-    """Answer with a version, with its schema in the requested form (see `in_form`)."""
     schema = yield from in_form(state, version.schema, form)
     return Decision({**version.as_json(), **schema})
 

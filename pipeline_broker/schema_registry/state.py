@@ -185,7 +185,6 @@ class RegistryState:
     # Queries
 
     def all_versions(self) -> Iterator[Version]:
-        """Yield the versions of all subjects, including soft-deleted ones."""
         for versions in self._subjects.values():
             yield from versions.values()
 
@@ -245,7 +244,6 @@ class RegistryState:
         return (version.subject, version.number) in self._referrers
 
     def referenced_by(self, version: Version) -> list[int]:
-        """Return the sorted ids of the schemas that refer to a version."""
         return sorted(self._referrers.get((version.subject, version.number), ()))
 
     # Configurations and modes

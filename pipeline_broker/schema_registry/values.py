@@ -41,7 +41,6 @@ class Level(enum.StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """True if all earlier versions count, not only the latest."""
         return self.value.endswith("_TRANSITIVE")
 
     @property

@@ -1,6 +1,7 @@
-"""The users of the HTTP ports, who authenticate by HTTP's `Basic` scheme (RFC 7617).
+"""The users of the HTTP ports, who authenticate by HTTP's `Basic` scheme (RFC 7617), and their roles.
 
-A file has a line NAME:PASSWORD for each user. Empty lines and lines that begin with # are ignored.
+A file has a line NAME:PASSWORD for each user. A line `[admin]` or `[read-only]` gives its role to the users below it;
+users above the first such line are admins. Empty lines and lines that begin with # are ignored.
 """
 
 from __future__ import annotations
@@ -11,17 +12,32 @@ import datetime as dt
 import hashlib
 import hmac
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline_broker.base.owner_only import OTHERS
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import current_stamp, read_bounded
 
-__all__ = ["BasicUsers"]
+__all__ = ["BasicUsers", "HttpUser"]
 
 FILE_BYTES_MAX = 64 << 10
 """Size of a file with the users of HTTP ports."""
 USERS_MAX = 100
 """Users of HTTP ports. Each request is compared with all of them."""
+ROLES = {b"[admin]": False, b"[read-only]": True}
+"""Whether the users below a line are read-only."""
+
+
+class HttpUser(NamedTuple):
+    """A user who has authenticated. A read-only one sees what its rights allow, and changes nothing."""
+
+    name: str
+    is_read_only: bool = False
+
+    @property
+    def refusal(self) -> str | None:
+        """The reason to refuse every change; None for an admin."""
+        return f"the user {self.name} is read-only, so it cannot change anything" if self.is_read_only else None
 
 
 class BasicUsers:
@@ -46,8 +62,8 @@ class BasicUsers:
         """
         self._stamp = current_stamp(str(self._path))
         users, self._is_open_to_others = _read(self._path)
-        self._digests = [hashlib.sha256(user).digest() for user in users]
-        self.authorization = f"Basic {base64.b64encode(users[0]).decode()}"
+        self._by_digest = [(hashlib.sha256(credentials).digest(), user) for credentials, user in users]
+        self.authorization = f"Basic {base64.b64encode(users[0][0]).decode()}"
 
     def reload_changed(self) -> bool:
         if self._stamp == current_stamp(str(self._path)):
@@ -58,31 +74,47 @@ class BasicUsers:
     def warning(self, now: dt.datetime) -> str | None:  # noqa: ARG002 - like certificates
         return f"other users may read {self._path}. Run chmod 600 on it" if self._is_open_to_others else None
 
-    def is_allowed(self, authorization: str) -> bool:
-        """Return whether a header `Authorization` has the name and password of a user."""
+    def find(self, authorization: str) -> HttpUser | None:
+        """Return the user whose name and password a header `Authorization` has; None for any other header."""
         scheme, _, credentials = authorization.partition(" ")
         if scheme.lower() != "basic":
-            return False
+            return None
         try:
             shown = hashlib.sha256(base64.b64decode(credentials, validate=True)).digest()
         except (binascii.Error, ValueError):
-            return False
+            return None
         # All users are compared, and digests of one length: the time shows neither a name nor a part of a password.
-        return sum(hmac.compare_digest(shown, known) for known in self._digests) > 0
+        found = [user for known, user in self._by_digest if hmac.compare_digest(shown, known)]
+        return found[0] if found else None
 
 
-def _read(path: Path) -> tuple[list[bytes], bool]:
+def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:
     name = f"--http-users: {path}"
     try:
         content, status = read_bounded(path, FILE_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"{name}: {error.strerror}") from None
-    lines = content.splitlines()
-    found = [line for line in lines if line.strip() and not line.startswith(b"#")]
-    for line in found:
+    found, is_read_only = [], False
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        if line.startswith(b"["):
+            if line.strip() not in ROLES:
+                raise ConfigError(f"{name}: line {number} is not a role. Write [admin] or [read-only]")
+            is_read_only = ROLES[line.strip()]
+            continue
         user, _, password = line.partition(b":")
         if not user or not password:
-            raise ConfigError(f"{name}: line {lines.index(line) + 1} is not of the form NAME:PASSWORD")
+            raise ConfigError(f"{name}: line {number} is not of the form NAME:PASSWORD")
+        found.append((line, HttpUser(_text(user, f"{name}: line {number}"), is_read_only)))
     if not 0 < len(found) <= USERS_MAX:
         raise ConfigError(f"{name}: the file has {len(found)} users. Write 1 to {USERS_MAX} lines NAME:PASSWORD")
     return found, bool(status.st_mode & OTHERS)
+
+
+def _text(user: bytes, place: str) -> str:
+    # The name is that of a principal. Two names must not become one by replaced characters.
+    try:
+        return user.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{place} has a name that is not UTF-8") from None

@@ -27,6 +27,7 @@ from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer,
 __all__ = [
     "ITERATIONS_MAX",
     "ITERATIONS_MIN",
+    "SALT_BYTES",
     "SCRAM_MECHANISMS",
     "ScramCredential",
     "ScramMechanism",
@@ -37,6 +38,8 @@ __all__ = [
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 16384
 NONCE_BYTES = 18
+SALT_BYTES = 26
+"""Size of a new salt, as in Kafka's ScramFormatter."""
 
 NAME = r"(?:[^\x00,=]|=2C|=3D)+"
 NONCE = r"[\x21-\x2b\x2d-\x7e]+"

@@ -24,6 +24,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
+    SALT_BYTES,
     SCRAM_MECHANISMS,
     ScramCredential,
     ScramMechanism,
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion", "read_credential"]
 
 _DECOY_KEY_BYTES = 32
-# The length of the salts that Kafka's own tools choose.
-_SALT_BYTES = 26
 
 _BY_NUMBER = {mechanism.number: mechanism for mechanism in SCRAM_MECHANISMS.values()}
 # (user name, mechanism name).
@@ -123,7 +122,7 @@ class ScramUsers(ReplayedWrites):
         """Return the salt and the iterations of a user without a record."""
         shapes = self._shapes.get(mechanism.name)
         # Most users have this shape, so an unknown one does not stand out.
-        salt_bytes, iterations = shapes.most_common(1)[0][0] if shapes else (_SALT_BYTES, ITERATIONS_MIN)
+        salt_bytes, iterations = shapes.most_common(1)[0][0] if shapes else (SALT_BYTES, ITERATIONS_MIN)
         return self._derived("salt", mechanism, user, salt_bytes), iterations
 
     def users(self) -> list[str]:

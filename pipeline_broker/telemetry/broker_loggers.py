@@ -13,7 +13,7 @@ __all__ = ["LEVELS", "REQUEST_LOGGER", "ROOT", "BrokerLoggers", "logs_requests"]
 
 REQUEST_LOGGER = "kafka.request.logger"
 ROOT = "root"
-PYTHON_LOGGERS = (ROOT, "pipeline_broker", "pipeline_broker.authorizer", "stages")
+PYTHON_LOGGERS = (ROOT, "pipeline_broker", "pipeline_broker.audit", "pipeline_broker.authorizer", "stages")
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """Kafka's level names and Python's numbers, ascending."""
 DEFAULT_LEVEL = "WARN"

@@ -148,15 +148,28 @@ async def serve_http(
             try:
                 kept = edges.keep(stream, HEADER_BYTES_MAX, scope.cancel)
                 try:
-                    secured = await _secured(stream, security)
-                    if secured is not None:
-                        await serve_connection(secured, answer, limits, kept, reached)
+                    peer = _peer_of(stream)  # before TLS takes the descriptor
+                    secured = None if peer is None else await _secured(stream, security)
+                    if peer is None:
+                        await trio.aclose_forcefully(stream)
+                    elif secured is not None:
+                        await serve_connection(secured, answer, limits, kept, reached, peer)
                 finally:
                     kept.release()
             finally:
                 slots.release(slot)
 
     await trio.serve_listeners(handle, listeners)
+
+
+def _peer_of(stream: trio.abc.Stream) -> str | None:
+    """Return the address of a client, which rules may name; None if it has closed the connection."""
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return None
 
 
 async def _secured(stream: trio.SocketStream, security: HttpSecurity) -> trio.abc.HalfCloseableStream | None:
@@ -188,12 +201,14 @@ async def serve_connection(
     limits: HttpLimits,
     kept: Kept,
     reached: Callable[[Stage], None] = lambda _: None,
+    peer: str = "",
 ) -> None:
     """Answer the one request of a connection and close it.
 
     Args:
         kept: charges the budget of the edges for this connection.
         reached: is called with each stage of the connection after Stage.RECEIVING.
+        peer: the address of the client.
     """
     h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
@@ -205,6 +220,8 @@ async def serve_connection(
             if request is None:
                 return
             reached(Stage.ANSWERING)
+            if isinstance(request, HttpRequest):
+                request = attrs.evolve(request, peer=peer)
             answer = request if isinstance(request, Answer) else await _answer(request, handler)
             if isinstance(answer, EventStream):
                 reached(Stage.STREAMING)
@@ -292,7 +309,6 @@ def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
 
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
-    """Send events until the viewer leaves or is too slow, or the stream ends."""
     h11 = _h11()
     headers = [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close"), *SECURITY_HEADERS]
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import http
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
 
 from pipeline_broker.base.steps import Steps
+
+if TYPE_CHECKING:
+    from pipeline_broker.security.basic_users import HttpUser
 
 __all__ = [
     "JSON_TYPE",
@@ -78,6 +81,8 @@ class HttpRequest:
         query: parameters by name; the last value of a repeated one.
         headers: by name in lower case; the values of a repeated one are joined by commas.
         body: empty if the request has none.
+        peer: the address of the client.
+        user: the authenticated user; None if the port has no users.
     """
 
     method: str
@@ -86,6 +91,8 @@ class HttpRequest:
     headers: Mapping[str, str]
     body: bytes = b""
     segments: tuple[str, ...] = ()
+    peer: str = ""
+    user: HttpUser | None = None
 
     @classmethod
     def parse(cls, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> HttpRequest:

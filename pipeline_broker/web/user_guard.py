@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from pipeline_broker.web.messages import Answer, EventStream, Handler, HttpRequest, StreamedAnswer, refusal
@@ -33,8 +34,9 @@ def guarded(handler: Handler, users: BasicUsers, open_paths: Collection[str] = (
 
     async def answer(request: HttpRequest) -> Answer | StreamedAnswer | EventStream:
         authorization = request.headers.get("authorization", "")
-        if request.path in open_paths or users.is_allowed(authorization):
-            return await handler(request)
+        user = users.find(authorization)
+        if user is not None or request.path in open_paths:
+            return await handler(attrs.evolve(request, user=user))
         if authorization:
             logger.info("a user of an HTTP port is unknown, or has another password")
             async with refusing:

@@ -6,47 +6,54 @@ import socket
 
 import trio
 
-from pipeline_broker.apis.call import Session
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.service import Dashboard
-from pipeline_broker.node.calls_within import Caller
+from pipeline_broker.node.http_callers import HttpCallers
+from pipeline_broker.node.schema_registry import SchemaRegistry
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.security.http_security import HttpSecurity
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
 from stages.testing.memory_storage import MemoryStorage
 from tests.apis.groups.group_desk import GroupDesk
+from tests.schema_registry.registry_desk import WorkerHere
 
 SECONDS_MAX = 20
 
 
 class Board:
-    """A broker with a topic `t` of four partitions, and its dashboard."""
+    """A broker with a topic `t` of four partitions, and its dashboard.
 
-    def __init__(self, *settings, desk=None, beside=None, principal=None, is_read_only=False):
+    With `users`, the BasicUsers of its port, the header `authorization` is sent with each request.
+    """
+
+    def __init__(
+        self, *settings, desk=None, beside=None, principal=None, is_read_only=False, users=None, has_registry=False
+    ):
         self.desk = desk or GroupDesk(*settings)
         self.server = SocketServer(PIPELINED, None, MemoryStorage())  # it serves statistics and does not run
         self.server.submit = self._submit
         self.observed, self.is_alone = [], True
-        session = Session(host="127.0.0.1", listener="DASHBOARD", is_trusted=principal is None)
-        if principal is not None:
-            session.principal = KafkaPrincipal("User", principal)
+        self.users, self.authorization = users, None
+        self.registry = SchemaRegistry(self.desk.broker, self.server, WorkerHere()) if has_registry else None
+        callers = HttpCallers(self.server, self.desk.broker, "DASHBOARD", principal and f"User:{principal}")
         self.dashboard = Dashboard(
             self.server,
             self.desk.broker,
             beside,
             self.observed.append,
             lambda: self.is_alone,
-            Caller(self.server, self.desk.broker, session),
+            callers.caller_of,
             is_read_only=is_read_only,
+            registry=self.registry,
         )
         self.port = 0
         self.link = ""
 
     def _submit(self, submission):
-        self.desk.submit(submission.entries, submission.on_durable or (lambda: None))
+        self.desk.submit(list(submission.entries), submission.on_durable or (lambda: None))
         if submission.on_ended is not None:
             submission.on_ended(submission, None)
 
@@ -55,7 +62,9 @@ class Board:
 
         async def main():
             with trio.fail_after(SECONDS_MAX):
-                async with self.dashboard.serving(DashboardOptions(0, host)) as self.link:
+                async with self.dashboard.serving(
+                    DashboardOptions(0, host), HttpSecurity(users=self.users)
+                ) as self.link:
                     self.port = int(self.link.split(":")[2].split("/")[0])
                     return await scenario(self)
 
@@ -83,7 +92,9 @@ class Board:
 
     @property
     def bearer(self):
-        """The header with the token, if the dashboard needs one."""
+        """The header of the user, or with the token if the dashboard needs one."""
+        if self.authorization is not None:
+            return (f"Authorization: {self.authorization}",)
         _, separator, token = self.link.partition("?token=")
         return (f"Authorization: Bearer {token}",) if separator else ()
 

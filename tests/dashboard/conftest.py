@@ -3,6 +3,8 @@
 import pytest
 
 from stages.request import Request, Send
+from tests.dashboard.browsing import Browser
+from tests.required import require_tool
 
 
 class Origin:
@@ -43,3 +45,19 @@ def request_ended():
 @pytest.fixture(scope="session")
 def commit_ended():
     return CommitEnded
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = require_tool("chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(require_tool("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

@@ -11,11 +11,24 @@ from pipeline_broker.dashboard import changes, routes
 from pipeline_broker.dashboard.administration import CHANGES
 from pipeline_broker.dashboard.wishes import RequestError
 from pipeline_broker.security.refusals import ROWS_OF_SOURCE_MAX
+from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential, salted_password
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from tests.dashboard.board import Board
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USER = "super.users=User:root"
+
+ACL = {
+    "principal": "User:alice",
+    "permission": "ALLOW",
+    "operation": "READ",
+    "resource": "TOPIC",
+    "name": "orders",
+    "pattern": "PREFIXED",
+    "host": "*",
+}
+CREDENTIAL = {"user": "ada", "mechanism": "SCRAM-SHA-512"}
+QUOTA = {"of": {"user": "ada"}, "quota": "producer_byte_rate", "value": 1000}
 
 
 def scenario(test):
@@ -27,7 +40,7 @@ def scenario(test):
     return run
 
 
-async def change(board, name, **body):
+async def change(board, name, /, **body):
     return await board.change(f"/api/changes/{name}", body)
 
 
@@ -117,6 +130,51 @@ def test_the_offsets_of_one_topic_are_deleted():
     run()
 
 
+def test_a_rule_is_added_and_deleted_alone():
+    async def test(board):
+        assert await change(board, "create-acl", **ACL) == (200, {})
+        assert await change(board, "create-acl", **ACL | {"operation": "WRITE"}) == (200, {})
+        assert await change(board, "delete-acl", **ACL) == (200, {})
+        assert (await board.get("/api/acls"))["rows"] == [ACL | {"operation": "WRITE"}]
+
+    Board(AUTHORIZER, SUPER_USER).run(test)
+
+
+def test_a_user_is_created_gets_another_password_and_is_deleted():
+    @scenario
+    async def run(board):
+        users = board.desk.broker.scram_users
+        found = []
+        for password in ("first", "second"):
+            assert await change(board, "set-password", **CREDENTIAL, password=password) == (200, {})
+            found.append(users.credential(SCRAM_MECHANISMS["SCRAM-SHA-512"], "ada"))
+        first, second = found
+        assert second == ScramCredential.of(
+            SCRAM_MECHANISMS["SCRAM-SHA-512"],
+            second.salt,
+            second.iterations,
+            salted_password(SCRAM_MECHANISMS["SCRAM-SHA-512"], "second", second.salt, second.iterations),
+        )
+        assert first.salt != second.salt
+        assert (await board.get("/api/users"))["rows"] == [{**CREDENTIAL, "iterations": 4096}]
+        assert await change(board, "delete-password", **CREDENTIAL) == (200, {})
+        assert (await board.get("/api/users"))["rows"] == []
+
+    run()
+
+
+def test_a_quota_is_set_changed_and_removed():
+    @scenario
+    async def run(board):
+        for value in (1000, 2000.0):
+            assert await change(board, "set-quota", **QUOTA | {"value": value}) == (200, {})
+            assert (await board.get("/api/quotas"))["rows"] == [QUOTA | {"value": value}]
+        assert await change(board, "set-quota", **QUOTA | {"value": None}) == (200, {})
+        assert (await board.get("/api/quotas"))["rows"] == []
+
+    run()
+
+
 @pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
@@ -142,12 +200,26 @@ def test_the_offsets_of_one_topic_are_deleted():
             "the group 'absent' has no committed offsets of the topic 't'",
         ),
         ("delete-offsets", {"group": "g"}, "topic must be a non-empty text"),
+        ("create-acl", ACL, "SECURITY_DISABLED: No Authorizer is configured."),
+        ("create-acl", ACL | {"operation": "ANY"}, "operation must be one of ALL, READ, WRITE"),
+        ("delete-acl", ACL | {"pattern": "MATCH"}, "pattern must be one of LITERAL, PREFIXED"),
+        ("delete-acl", {}, "resource must be a non-empty text"),
+        ("set-password", {**CREDENTIAL, "password": ""}, "password must be a non-empty text"),
+        ("set-password", {"user": "a", "mechanism": "PLAIN"}, "mechanism must be one of SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("delete-password", CREDENTIAL, "RESOURCE_NOT_FOUND"),
+        ("set-quota", QUOTA | {"value": -1}, "INVALID_REQUEST: Quota producer_byte_rate must be greater than 0"),
+        ("set-quota", QUOTA | {"value": "1"}, "value must be a number"),
+        ("set-quota", QUOTA | {"value": True}, "value must be a number"),
+        ("set-quota", QUOTA | {"value": 10**400}, "value is too large"),
+        ("set-quota", QUOTA | {"of": {}}, "of must be an object"),
+        ("set-quota", QUOTA | {"of": {"ip": "x"}}, "INVALID_REQUEST: x is not a valid IP"),
+        ("produce", {"topic": "t", "value": "\ud800"}, "value must be valid Unicode text"),
     ],
 )
 def test_a_refused_change_has_kafkas_error(name, body, reason):
     @scenario
     async def run(board):
-        status, answer = await change(board, name, **body)
+        status, answer = await board.change(f"/api/changes/{name}", body)
         assert status == 409
         assert answer["error"].startswith(reason)
 
@@ -214,7 +286,8 @@ def test_refusals_are_counted_by_kind_and_listed():
 def test_refusals_need_describe_on_the_cluster():
     async def test(board):
         board.desk.broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "eve", "wrong")
-        assert await board.get("/api/refusals") == {"reason": "CLUSTER_AUTHORIZATION_FAILED"}
+        reason = "CLUSTER_AUTHORIZATION_FAILED: User:alice needs Describe on the cluster"
+        assert await board.get("/api/refusals") == {"reason": reason}
 
     Board(AUTHORIZER, SUPER_USER, principal="alice").run(test)
 
@@ -234,7 +307,24 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-NAMES = st.sampled_from(["topic", "partitions", "partition", "settings", "setting", "value", "key", "headers", "group"])
+NAMES = st.sampled_from(
+    [
+        *("topic", "partitions", "partition", "settings", "setting", "value", "key", "headers", "group", "principal"),
+        *(
+            "permission",
+            "operation",
+            "resource",
+            "name",
+            "pattern",
+            "host",
+            "user",
+            "mechanism",
+            "password",
+            "of",
+            "quota",
+        ),
+    ]
+)
 
 
 BOARD = Board()

@@ -6,10 +6,8 @@ Longer than most files: one browser and two brokers serve all of its tests.
 """
 
 import json
-import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 
@@ -27,11 +25,10 @@ from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsReque
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
-from tests.required import require_tool
+from tests.dashboard.browsing import SECONDS_MAX
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-SECONDS_MAX = 20
 PAGES = (
     "/",
     "/requests",
@@ -113,71 +110,6 @@ def brokers(tmp_path_factory):
 @pytest.fixture(scope="module")
 def link(brokers):
     return DASHBOARD.search(brokers[1].stderr)[1].rstrip("/")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = require_tool("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(require_tool("chromedriver")))
-    try:
-        yield Browser(driver)
-    finally:
-        driver.quit()
-
-
-class Browser:
-    """A browser with scripts that wait."""
-
-    def __init__(self, driver):
-        self.driver = driver
-
-    def look_like(self, theme, width):
-        commands = self.driver.execute_cdp_cmd
-        commands("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        commands("Emulation.setDeviceMetricsOverride", size)
-
-    def open(self, address, script="return document.querySelector('main h1') !== null"):
-        self.driver.get(address)
-        self.wait(script)
-
-    def run(self, script, *arguments):
-        return self.driver.execute_script(script, *arguments)
-
-    def wait(self, script):
-        """Wait until a script returns a true value."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while not (found := self.run(script)):
-            assert time.monotonic() < deadline, f"not seen: {script}\n{self.text}"
-            time.sleep(0.05)
-        return found
-
-    @property
-    def text(self):
-        return self.run("return document.body.innerText")
-
-    def complaints(self):
-        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}]
-
-    def press(self, *keys):
-        from selenium.webdriver import ActionChains
-
-        actions = ActionChains(self.driver)
-        for key in keys:
-            actions.send_keys(key)
-        actions.perform()
-
-    def picture(self, name):
-        folder = os.environ.get("SCREENSHOTS")
-        if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            self.driver.save_screenshot(f"{folder}/{name}.png")
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
@@ -400,7 +332,7 @@ def test_records_are_copied_and_downloaded_as_json_lines_and_csv(browser, link, 
     browser.open(f"{link}/topics/hostile?key=%3D1", "return document.querySelectorAll('.record').length === 1")
     browser.run(KEEP_WHAT_LEAVES)
     for label in ("Copy", "Download JSONL", "Download CSV"):
-        press_button(browser, label)
+        browser.press_button(label)
     browser.wait("return window.left.length === 3")
     left = dict(browser.run("return window.left"))
     line = json.loads(left["application/x-ndjson"])
@@ -491,39 +423,21 @@ def test_a_rule_is_added_holds_a_request_and_releases_it(browser, link, brokers)
     assert [each for each in browser.complaints() if "409" not in each] == []  # the browser logs refusals itself
 
 
-def press_button(browser, label):
-    """Press the button with a label once it exists."""
-    script = f"return [...document.querySelectorAll('button')].findLast((each) => each.textContent === {label!r})"
-    browser.wait(script + " !== undefined")
-    browser.run(script.replace("return ", "") + ".click()")
-
-
-def fill_in(browser, **fields):
-    """Fill in fields of the open dialog by their labels."""
-    for label, text in fields.items():
-        script = """
-            const label = [...document.querySelectorAll('dialog label')]
-                .find((each) => each.textContent.startsWith(arguments[0]));
-            label.querySelector('input, textarea').value = arguments[1];
-        """
-        browser.run(script, label, text)
-
-
 def test_a_topic_is_created_filled_and_deleted(browser, link):
     browser.open(link + "/topics")
-    press_button(browser, "Create a topic")
-    fill_in(browser, name="made", partitions="2", settings="retention.ms=1000\ncleanup.policy=compact")
-    press_button(browser, "Create")
+    browser.press_button("Create a topic")
+    browser.fill_in(name="made", partitions="2", settings="retention.ms=1000\ncleanup.policy=compact")
+    browser.press_button("Create")
     browser.wait("return location.pathname === '/topics/made' && document.querySelector('main h1') !== null")
-    press_button(browser, "Produce a record")
-    fill_in(browser, key="=k", value='{"a": 1}', headers="h=x")
-    press_button(browser, "Produce")
+    browser.press_button("Produce a record")
+    browser.fill_in(key="=k", value='{"a": 1}', headers="h=x")
+    browser.press_button("Produce")
     browser.wait("return document.querySelector('.record .content')?.textContent === '=k'")
-    press_button(browser, "Delete the topic")
-    press_button(browser, "Delete the topic")
+    browser.press_button("Delete the topic")
+    browser.press_button("Delete the topic")
     browser.wait("return document.querySelector('dialog .error').textContent === '\"\" is not the name of the topic'")
-    fill_in(browser, **{"type its name": "made"})
-    press_button(browser, "Delete the topic")
+    browser.fill_in(**{"type its name": "made"})
+    browser.press_button("Delete the topic")
     browser.wait("return location.pathname === '/topics' && document.querySelector('main table') !== null")
     assert "made" not in browser.text
     assert browser.complaints() == []
@@ -537,11 +451,11 @@ def test_the_topics_page_shows_the_free_disk_space(browser, link):
 
 def test_a_refusal_is_shown_in_the_dialog(browser, link):
     browser.open(link + "/topics")
-    press_button(browser, "Create a topic")
-    fill_in(browser, name="hostile")
-    press_button(browser, "Create")
+    browser.press_button("Create a topic")
+    browser.fill_in(name="hostile")
+    browser.press_button("Create")
     browser.wait("return document.querySelector('dialog .error')?.textContent.startsWith('TOPIC_ALREADY_EXISTS')")
-    press_button(browser, "Cancel")
+    browser.press_button("Cancel")
     browser.wait("return document.querySelector('dialog') === null")
     browser.driver.get_log("browser")  # the answer's status, which the browser writes down itself
 
@@ -550,9 +464,9 @@ def test_a_table_stays_sorted_by_the_pressed_head(browser, link):
     browser.open(link + "/topics/hostile")
     browser.wait("return document.querySelector('details table') !== null")
     browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    press_button(browser, "size")
+    browser.press_button("size")
     assert browser.run("return document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
-    press_button(browser, "size")
+    browser.press_button("size")
     assert browser.run("return document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "ascending"
 
 
@@ -560,9 +474,9 @@ def test_a_setting_of_a_topic_is_changed(browser, link):
     browser.open(link + "/topics/hostile")
     browser.wait("return document.querySelector('[aria-label=\"Change retention.ms\"]') !== null")
     browser.run("document.querySelector('[aria-label=\"Change retention.ms\"]').click()")
-    fill_in(browser, value="86400000")
+    browser.fill_in(value="86400000")
     browser.run("window.isBefore = true")
-    press_button(browser, "Change")
+    browser.press_button("Change")
     browser.wait("return !window.isBefore && document.querySelector('main')?.textContent.includes('86400000')")
 
 

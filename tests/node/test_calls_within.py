@@ -2,6 +2,7 @@
 
 import errno
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -9,6 +10,8 @@ import trio.testing
 from pipeline_broker.apis.call import Session
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.node.calls_within import Caller, CallFailedError
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
 from tests.apis.desk import Desk
@@ -112,3 +115,49 @@ def test_writes_are_refused_while_the_journal_accepts_no_entries():
     request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)])
     (topic,) = trio.run(caller.ask, request, desk.now_ms).topics
     assert (topic.name, topic.error_code, running.committed) == ("t", ErrorCode.KAFKA_STORAGE_ERROR, [])
+
+
+class Cluster:
+    """A cluster whose other brokers apply changes when the test says so."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def when_applied(self, go_on):
+        self.waiting.append(go_on)
+
+
+def test_a_change_of_the_controller_is_answered_once_the_other_brokers_have_applied_it():
+    desk, cluster, answers = Desk(), Cluster(), []
+    desk.broker.ports = attrs.evolve(desk.broker.ports, cluster=cluster)
+    caller = Caller(Running(), desk.broker, Session("host", "TEST", is_trusted=True))
+    request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)])
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+
+            async def change():
+                answers.append(await caller.ask(request, desk.now_ms))
+
+            nursery.start_soon(change)
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == []
+            (go_on,) = cluster.waiting
+            go_on()
+
+    trio.run(main)
+    assert len(answers) == 1
+
+
+def test_a_denied_caller_names_the_first_right_that_it_lacks():
+    desk = Desk("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+    caller = Caller(Running(), desk.broker, Session("10.0.0.1", "TEST", principal=KafkaPrincipal("User", "ada")))
+    assert caller.missing == ""
+    assert not caller.may(AclOperation.READ, ResourceType.TOPIC, "t", is_logged=False)
+    assert caller.missing == ""
+    assert not caller.may(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)
+    assert not caller.may(AclOperation.READ, ResourceType.TRANSACTIONAL_ID, "t")
+    assert caller.missing == "User:ada needs AlterConfigs on the cluster"
+    assert (caller.name, caller.rights) == ("User:ada", (KafkaPrincipal("User", "ada"), "10.0.0.1"))
+    trusted = Caller(Running(), desk.broker, Session("10.0.0.1", "TEST", is_trusted=True))
+    assert (trusted.name, trusted.rights) == ("", None)

@@ -32,16 +32,16 @@ def files(tmp_path, authority):
     return ["--http-certificate", str(tmp_path / "store.pem"), "--http-users", str(tmp_path / "users")]
 
 
-def ask(authority, address, path, user="ada:secret"):
+def ask(authority, address, path, user="ada:secret", method="GET", body=None):
     context = ssl.create_default_context()
     authority.configure_trust(context)
     connection = http.client.HTTPSConnection(address, timeout=SECONDS_MAX, context=context)
     headers = {} if user is None else {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
-    connection.request("GET", path, headers=headers)
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
     response = connection.getresponse()
-    body = response.read().decode()
+    answered = response.read().decode()
     connection.close()
-    return response.status, body
+    return response.status, answered
 
 
 def test_every_port_is_served_by_tls_and_to_users_only(broker_process, authority, files, tmp_path):
@@ -65,6 +65,35 @@ def test_every_port_is_served_by_tls_and_to_users_only(broker_process, authority
     broker.process.send_signal(signal.SIGHUP)
     wait_until(lambda: ask(authority, addresses["metrics"], "/metrics", "eve:secret")[0] == 200)
     assert ask(authority, addresses["metrics"], "/metrics")[0] == 401
+
+
+def test_roles_and_rules_apply_to_dashboard_and_registry(broker_process, authority, files, tmp_path):
+    (tmp_path / "users").write_text("ada:secret\neve:secret\n[read-only]\nbob:secret\n")
+    settings = ["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"]
+    settings += ["super.users=User:ada;User:bob"]
+    broker = broker_process(arguments=[*PORTS, *files], settings=settings)
+    addresses = {name: address for name, address, _ in LINE.findall(broker.stderr)}
+    read_only = "the user bob is read-only, so it cannot change anything"
+    change = {"path": "/config", "method": "PUT", "body": {"compatibility": "FULL"}}
+    registry = addresses["schema registry"]
+    for user, path, said in (
+        ("ada", "/config", "BACKWARD"),
+        ("bob", "/config", "BACKWARD"),
+        ("eve", "/config", "User:eve needs Read on the topic _schemas"),
+    ):
+        assert said in ask(authority, registry, path, f"{user}:secret")[1]
+    for user, status, said in (
+        ("bob", 403, read_only),
+        ("eve", 403, "User:eve needs Write on the topic _schemas"),
+        ("ada", 200, "FULL"),
+    ):
+        found = ask(authority, registry, user=f"{user}:secret", **change)
+        assert (found[0], said in found[1]) == (status, True), found
+    shown = ask(authority, addresses["dashboard"], "/api/configuration", "eve:secret")
+    assert shown == (403, '{"error":"User:eve needs DescribeConfigs on the cluster"}')
+    assert ask(authority, addresses["dashboard"], "/api/configuration", "bob:secret")[0] == 200
+    assert ask(authority, addresses["metrics"], "/metrics", "eve:secret")[0] == 200
+    assert 'PUT "/config" by User:ada from 127.0.0.1: done' in broker.stderr
 
 
 def test_a_renewed_certificate_may_have_other_names(broker_process, authority, files, tmp_path):
@@ -113,6 +142,10 @@ def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, f
         (
             ["--dashboard", "0.0.0.0:0", "--http-users", "users"],
             "--http-users needs --http-certificate: a network could see passwords sent to 0.0.0.0",
+        ),
+        (
+            ["--dashboard", "0", "--dashboard-principal", "User:ada", "--http-users", "users"],
+            "--dashboard-principal and --http-users contradict each other: each user is a principal. Omit one of them",
         ),
         (["--metrics", "0", "--http-users", "missing"], "--http-users: {}/missing: No such file or directory"),
         (

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import pickle
 
 import pytest
 import trio
@@ -16,7 +15,7 @@ from pipeline_broker.schema_registry.records import VersionChange
 from pipeline_broker.schema_registry.values import Schema, SchemaType, Version
 from pipeline_broker.web.messages import StreamedAnswer
 from tests.apis.desk import Desk
-from tests.schema_registry.registry_desk import request_of
+from tests.schema_registry.registry_desk import WorkerHere, request_of
 
 
 class Server:
@@ -47,18 +46,6 @@ class Server:
         held, self.held = self.held, None
         for submission in held:
             self.submit(submission)
-
-
-class WorkerHere:
-    """A worker that works at once, in this process, after calling `meanwhile`."""
-
-    def __init__(self):
-        self.meanwhile = lambda: None
-
-    async def run(self, work, client):
-        self.meanwhile()
-        await trio.lowlevel.checkpoint()
-        return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
 
 
 class Topic:

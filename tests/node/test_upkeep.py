@@ -18,6 +18,7 @@ from pipeline_broker.files.errors import Ended
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
+from pipeline_broker.log.journal.writer_room import RESUME_BYTES
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
 from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.log.segments.retention import RetentionRules, RollRules
@@ -168,6 +169,69 @@ def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
     waits, goes_on = [record.getMessage() for record in caplog.records]
     assert waits.startswith("archiving is suspended: [Errno 28] No space left on device: delete other files")
     assert goes_on == "archiving has resumed"
+
+
+class FullDisk:
+    """A disk without room for segments of the archive, which counts the attempts to write them."""
+
+    def __init__(self, bench):
+        self.bench, self.attempts = bench, 0
+        bench.files.free = 0
+        bench.files.before = self.before
+
+    def before(self, operation, path):
+        if operation == "write" and path.suffix == ".log" and "archive" in path.parts and not self.bench.files.free:
+            self.attempts += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_after_a_full_disk_archiving_resumes_once_the_margin_of_the_journal_is_free(monkeypatch, caplog):
+    """Otherwise each second would write the same files again, and each freed block end and begin the suspension."""
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+    disk, checks, disk_space = FullDisk(bench), [], bench.journal.disk_space
+    monkeypatch.setattr(bench.journal, "disk_space", lambda: checks.append(1) or disk_space())
+
+    async def main():
+        async with kept(bench):
+            bench.produce(5)
+            await wait_until(lambda: len(checks) > 5)
+            bench.files.free = RESUME_BYTES - 1
+            seen = len(checks)
+            await wait_until(lambda: len(checks) > seen + 5)
+            assert disk.attempts == 1
+            assert bench.journal.sealed()
+            bench.files.free = RESUME_BYTES
+            await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(5))
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "archiving is suspended",
+        "archiving has resumed",
+    ]
+
+
+def test_retention_deletes_archived_segments_while_archiving_waits_for_space(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+
+    async def main():
+        async with kept(bench):
+            bench.produce(7)
+            await bench.maintenance.archive_all()
+            disk = FullDisk(bench)
+            bench.produce(5)
+            await wait_until(lambda: disk.attempts)
+            bench.clock.now_ms += 2 * HOUR_MS
+            before = bench.log.log_start_offset
+            with trio.fail_after(WAIT_SECONDS):
+                assert await bench.maintenance.retain()
+            assert bench.log.log_start_offset > before
+            assert disk.attempts == 1
+            bench.files.free = RESUME_BYTES
+
+    trio.run(main)
 
 
 def test_work_that_the_shutdown_abandons_is_neither_awaited_nor_logged(caplog):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.steps import finished
 from pipeline_broker.base.unavailable import UnavailableError
-from pipeline_broker.web import http_requests
+from pipeline_broker.web import http_requests, http_server
 from pipeline_broker.web.hosts import parse_host_port
 from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, HEADER_LINES_MAX, REQUEST_SECONDS
 from pipeline_broker.web.http_server import (
@@ -608,3 +608,31 @@ def test_an_event_stream_that_raises_sends_an_end_event(caplog):
 
     assert b'event: end\ndata: {"reason":"the broker could not continue' in ask(HEAD, handler=handler)[2]
     assert caplog.text.count("Traceback") == 1
+
+
+def test_a_request_has_the_address_of_its_client_and_one_without_address_is_not_served():
+    seen = []
+
+    async def handler(request):
+        await trio.lowlevel.checkpoint()
+        seen.append(request.peer)
+        return json_answer({})
+
+    async def main():
+        listeners = await open_listeners("a test", "127.0.0.1", 0, LIMITS)
+        port = listeners[0].socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_http, listeners, handler, LIMITS, ByteBudget(1 << 20))
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert b"".join([bytes(data) async for data in stream]).startswith(b"HTTP/1.1 200")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(http_server, "_peer_of", lambda _: None)
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    with contextlib.suppress(trio.BrokenResourceError):
+                        await stream.send_all(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+                        assert await stream.receive_some() == b""
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert seen == ["127.0.0.1"]

@@ -11,6 +11,7 @@ const pages = {
   "/store": ["./store.js", "Store"],
   "/topics": ["./topics.js", "Topics"],
   "/groups": ["./groups.js", "Groups"],
+  "/schemas": ["./schemas.js", "Schemas"],
   "/access": ["./access.js", "Access"],
   "/faults": ["./faults.js", "Fault rules"],
   "/configuration": ["./configuration.js", "Configuration"],
@@ -35,8 +36,9 @@ async function start() {
   try {
     const broker = await ask("/api/broker");
     const later = broker.topics_synced_later ? ` (topics with a weaker flush policy: ${broker.topics_synced_later})` : "";
-    document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}, node ${broker.node}`;
+    document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}${broker.is_member ? `, node ${broker.node}` : ""}${broker.user === null ? "" : `, user ${broker.user}${broker.is_read_only ? " (read-only)" : ""}`}`;
     document.querySelector('nav a[href="/brokers"]').hidden = !broker.is_member;
+    document.querySelector('nav a[href="/schemas"]').hidden = !broker.has_registry;
     const { show } = await import(module);
     await show(main, broker, title);
   } catch (error) {

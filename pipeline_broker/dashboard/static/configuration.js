@@ -24,7 +24,7 @@ export function settingsTable(entries, caption, changes = null) {
   function draw() {
     const wanted = ordered.filter((entry) => entry.name.includes(text.value.trim().toLowerCase()) && (!changed.checked || !entry.is_default));
     replace(rows, wanted.length ? table(caption, [
-      { title: "setting", cell: (entry) => element("span", { class: "name", title: entry.documentation }, entry.name) },
+      { title: "setting", cell: (entry) => element("span", { title: entry.documentation }, name(entry.name)) },
       { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : name(entry.value)) },
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
       { title: "changeable at run time", class: "wide", cell: (entry) => (entry.is_read_only ? "no"

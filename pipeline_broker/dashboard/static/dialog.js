@@ -46,3 +46,13 @@ export function number(text) {
   if (!/^\d+$/.test(wanted)) throw new Error(`"${wanted}" is not a whole number`);
   return Number(wanted);
 }
+
+export function options(values) {
+  return values.map((value) => element("option", { value }, value));
+}
+
+export function choose(values, value = values[0], isFixed = false) {
+  const made = element("select", { disabled: isFixed }, options(values));
+  made.value = value;
+  return made;
+}

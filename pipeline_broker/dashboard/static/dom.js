@@ -46,9 +46,12 @@ export function visible(text) {
     : part));
 }
 
-// A name that a client chose; <bdi> isolates its direction from the text around it.
+// A name that a client chose; <bdi> isolates its direction from the text around it. A long one folds after its separators.
+const FOLDS = /(?<=[./:@,=])/;
+
 export function name(text) {
-  return element("bdi", { class: "name" }, visible(text));
+  const parts = visible(text).flatMap((part) => (typeof part === "string" ? part.split(FOLDS).flatMap((each) => [each, element("wbr")]) : [part]));
+  return element("bdi", { class: "name" }, parts);
 }
 
 // The sort column and direction of each table, which survive redraws.
@@ -71,6 +74,10 @@ export function barred(text, value, most) {
   return element("span", { class: "barred" }, vary(element("i"), { length: `${value > 0 ? (100 * value) / most : 0}%` }), text);
 }
 
+// On a narrow screen each row of a wide table is a block, in which `data-title` labels the cells. The roles keep it a table for
+// screen readers.
+const COLUMNS_MAX = 4;
+
 // Pressing the head of a column with `by`, which returns the sort key of a row, sorts the table; pressing it again reverses
 // the order. A column with `word` shows that entry of the glossary as a tooltip.
 export function table(caption, columns, rows, attributes = {}) {
@@ -89,17 +96,20 @@ export function table(caption, columns, rows, attributes = {}) {
       orders.set(key, { place, way: way ? -way : column.number ? -1 : 1 });
       draw();
     };
-    return element("th", { scope: "col", class: column.number ? "number" : column.class, title: column.word ? WORDS[column.word] : null, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : null },
+    return element("th", { scope: "col", role: columns.length > COLUMNS_MAX ? "columnheader" : null, class: column.number ? "number" : column.class, title: column.word ? WORDS[column.word] : null, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : null },
       column.by ? element("button", { type: "button", class: "sort", onclick: press }, column.title) : column.title);
   }
+  const isWide = columns.length > COLUMNS_MAX;
+  const role = (text) => (isWide ? text : null);
   function draw() {
-    replace(box, element("table", attributes,
+    replace(box, element("table", { ...attributes, role: role("table"), class: [attributes.class, role("wide-table")].filter(Boolean).join(" ") || null },
       caption ? element("caption", {}, caption) : null,
-      element("thead", {}, element("tr", {}, columns.map(head))),
-      element("tbody", {}, sorted().map((row) => element("tr", {}, columns.map((column, place) => {
+      element("thead", { role: role("rowgroup") }, element("tr", { role: role("row") }, columns.map(head))),
+      element("tbody", { role: role("rowgroup") }, sorted().map((row) => element("tr", { role: role("row") }, columns.map((column, place) => {
         const content = column.cell(row);
         const kind = column.number ? "number" : column.class;
-        return place === 0 ? element("th", { scope: "row", class: kind }, content) : element("td", { class: kind }, content);
+        return place === 0 ? element("th", { scope: "row", role: role("rowheader"), class: kind }, content)
+          : element("td", { role: role("cell"), "data-title": role(column.title), class: kind }, content);
       }))))));
   }
   draw();

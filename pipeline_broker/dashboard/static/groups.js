@@ -31,7 +31,8 @@ function lagChart(group) {
   const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
     element("p", { class: "lead" }, `The chart shows the lag ${group === null ? "of all groups together " : ""}over the last ten minutes. Times are UTC.`), absent, place);
   repeat(5, async () => {
-    const { ages, lag } = await ask(`/api/lags${query}`);
+    const { ages, lag, reason } = await ask(`/api/lags${query}`);
+    if (reason) absent.textContent = reason;
     absent.hidden = ages.length > 0;
     chart.load(ages, lag);
   });
@@ -116,7 +117,7 @@ async function showOne(main, group, isReadOnly) {
       { title: "assigned", cell: (member) => name(assignment(member)) },
     ], shown.members) : none("The group has no members."));
     replace(offsets, shown.offsets.length ? table("", [
-      { title: "topic", by: (row) => row.topic, cell: (row) => element("a", { href: `/topics/${encodeURIComponent(row.topic)}` }, row.topic) },
+      { title: "topic", by: (row) => row.topic, cell: (row) => element("a", { href: `/topics/${encodeURIComponent(row.topic)}` }, name(row.topic)) },
       { title: "partition", number: true, by: (row) => row.partition, cell: (row) => row.partition },
       { title: "committed", number: true, by: (row) => row.committed, cell: (row) => count(row.committed) },
       { title: "end", word: "high watermark", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
@@ -125,7 +126,7 @@ async function showOne(main, group, isReadOnly) {
   }
   await look(); // fails for an unknown group, and the page shows the error
   replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts, lagChart(group),
-    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset, forget, remove), offsets),
+    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), element("div", { class: "buttons" }, reset, forget, remove)), offsets),
     element("section", { class: "card" }, element("h2", {}, "Members"), members));
   repeat(2, look);
 }

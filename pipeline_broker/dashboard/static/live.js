@@ -1,15 +1,33 @@
 // Event streams, and requests that repeat while the page is visible.
 
+import { element } from "./dom.js";
+
+const FORBIDDEN = 403;
 const state = document.getElementById("connection-state");
 
 function showState(text) {
   if (state.textContent !== text) state.textContent = text;
 }
 
+// The principal lacks a right. The page does not ask again, because each refusal counts as a denial.
+class RefusedError extends Error {}
+
+function showRefusal(reason) {
+  const main = document.getElementById("content");
+  const title = main.querySelector("h1");
+  main.replaceChildren(...(title ? [title] : []), element("p", { class: "error", role: "alert" }, `Cannot show this page: ${reason}`));
+}
+
 export function listen(path, handlers) {
-  const source = new EventSource(path);
+  const source = new EventSource(location.origin + path);
   source.onopen = () => showState("");
-  source.onerror = () => showState("The page has no connection to the broker and tries again.");
+  source.onerror = async () => {
+    showState("The page has no connection to the broker and tries again.");
+    if (source.readyState !== EventSource.CLOSED) return;
+    const response = await fetch(location.origin + path); // for the reason, which an EventSource does not show
+    if (response.ok) await response.body.cancel();
+    else (response.status === FORBIDDEN ? showRefusal : showState)((await response.json()).error);
+  };
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => {
       showState("");
@@ -26,14 +44,14 @@ export function listen(path, handlers) {
 export async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(location.origin + path, options); // without the credentials that an address may contain
   } catch {
     showState("The page has no connection to the broker and tries again.");
     throw new Error("the page has no connection to the broker");
   }
   showState("");
   const content = await response.json();
-  if (!response.ok) throw new Error(content.error || `the broker answered with HTTP status ${response.status}`);
+  if (!response.ok) throw new (response.status === FORBIDDEN ? RefusedError : Error)(content.error || `the broker answered with HTTP status ${response.status}`);
   return content;
 }
 
@@ -48,6 +66,10 @@ export function repeat(seconds, question) {
       try {
         await question();
       } catch (error) {
+        if (error instanceof RefusedError) {
+          showRefusal(error.message);
+          return;
+        }
         showState(error.message);
       }
     }

@@ -294,7 +294,7 @@ export async function show(main, broker, title) {
   const browser = new Browser(topic.name, topic.partitions);
   const action = (text, act) => element("button", { type: "button", disabled: broker.is_read_only || topic.is_internal, onclick: act }, text);
   replace(main,
-    element("div", { class: "head" }, element("h1", {}, topic.name), element("a", { href: "/topics" }, "All topics")),
+    element("div", { class: "head" }, element("h1", {}, name(topic.name)), element("a", { href: "/topics" }, "All topics")),
     element("p", { class: "lead" }, `${plural(topic.partitions, "partition")}, ${plural(topic.offsets, "offset")}, ${bytes(topic.bytes)}, ${perSecond(topic.records_per_s, rate)} records/s, ${perSecond(topic.bytes_per_s, bytes)}/s, id ${topic.id}.`),
     element("div", { class: "buttons" },
       action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
@@ -307,7 +307,8 @@ export async function show(main, broker, title) {
       { title: "size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     ], topic.partition_rows) : none("No partitions.")),
     element("details", { class: "card" }, element("summary", {}, "Groups"), groupsTable(groups)),
-    element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
+    element("details", { class: "card" }, element("summary", {}, "Configuration"),
+      topic.configuration === null ? none("Seeing the settings needs DescribeConfigs on the topic.") : settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
     browser.node);
   await browser.read(false);
 }

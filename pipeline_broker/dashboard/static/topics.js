@@ -1,7 +1,7 @@
 // All topics, and the dialog that creates one.
 
 import { confirm, input, number, pairs } from "./dialog.js";
-import { element, none, replace, table } from "./dom.js";
+import { element, name, none, replace, table } from "./dom.js";
 import { bytes, count, perSecond, rate } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
@@ -24,7 +24,7 @@ export async function show(main, broker) {
   function draw() {
     const wanted = shown.topics.filter((topic) => topic.name.includes(text.value.trim()) && (internal.checked || !topic.is_internal));
     replace(rows, wanted.length ? table(shown.count > shown.topics.length ? `The first ${shown.topics.length} of ${count(shown.count)}.` : "", [
-      { title: "topic", by: (topic) => topic.name, cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, topic.name) },
+      { title: "topic", by: (topic) => topic.name, cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, name(topic.name)) },
       { title: "partitions", number: true, by: (topic) => topic.partitions, cell: (topic) => count(topic.partitions) },
       { title: "offsets", number: true, by: (topic) => topic.offsets, cell: (topic) => count(topic.offsets) },
       { title: "records/s", number: true, by: (topic) => topic.records_per_s, cell: (topic) => perSecond(topic.records_per_s, rate) },

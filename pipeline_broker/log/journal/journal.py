@@ -38,7 +38,7 @@ from pipeline_broker.log.journal.segment import (
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, TakenDirectory
 from pipeline_broker.log.journal.ticket import Ticket
 from pipeline_broker.log.journal.unsynced_writes import UnsyncedWrites
-from pipeline_broker.log.journal.writer_room import WriterRoom
+from pipeline_broker.log.journal.writer_room import WriterRoom, lacks_margin
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 2 * HEADER_SPACE
@@ -260,7 +260,7 @@ class Journal:
         while True:
             obstacle = self.room.obstacle
             may_wait = self._sealed_max is not None and not self._closed and self._failure is None
-            if obstacle is not None and may_wait and self.room.lacks_margin(self.disk_space):
+            if obstacle is not None and may_wait and lacks_margin(obstacle, self.disk_space):
                 self.room.wait(obstacle)
                 continue
             try:

@@ -7,17 +7,32 @@ from collections.abc import Callable
 
 from pipeline_broker.files.errors import with_remedy
 
-__all__ = ["WriterRoom"]
+__all__ = ["WriterRoom", "lacks_margin"]
 
 RETRY_SECONDS = 1.0
 """Time between two attempts of a write that the system refused."""
 RESUME_BYTES = 64 << 20
-"""Free space with which writes resume after the disk was full; a twentieth of a smaller disk.
+"""Free space with which journal and archive are written again after the disk was full; a twentieth of a smaller disk.
 
-Without it each freed block would end and begin the refusals again."""
+Without it each freed block would end and begin the refusals again, and the archiver would take it from the journal."""
 RESUME_SHARE = 20
 
 logger = logging.getLogger(__name__)
+
+
+def lacks_margin(obstacle: OSError | None, disk_space: Callable[[], tuple[int, int]]) -> bool:
+    """Return whether an obstacle was a full disk that has less free space than writes need to resume; see RESUME_BYTES.
+
+    Args:
+        disk_space: returns total and free bytes.
+    """
+    if obstacle is None or obstacle.errno != errno.ENOSPC:
+        return False
+    try:
+        total_bytes, free_bytes = disk_space()
+    except OSError:
+        return False
+    return free_bytes < min(RESUME_BYTES, total_bytes // RESUME_SHARE)
 
 
 class WriterRoom:
@@ -44,20 +59,6 @@ class WriterRoom:
         """Set and log the obstacle of a refused write, then wait for `retry_seconds` or until `notify`."""
         self._note(obstacle)
         self._changed.wait(self.retry_seconds)
-
-    def lacks_margin(self, disk_space: Callable[[], tuple[int, int]]) -> bool:
-        """Return whether the disk was full and has less free space than writes need to resume; see RESUME_BYTES.
-
-        Args:
-            disk_space: returns total and free bytes.
-        """
-        if self.obstacle is None or self.obstacle.errno != errno.ENOSPC:
-            return False
-        try:
-            total_bytes, free_bytes = disk_space()
-        except OSError:
-            return False
-        return free_bytes < min(RESUME_BYTES, total_bytes // RESUME_SHARE)
 
     def wait_for_archive(self) -> None:
         """Wait until `notify`. An obstacle of the archive becomes the obstacle of writes."""

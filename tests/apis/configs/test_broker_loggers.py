@@ -106,6 +106,7 @@ def test_a_broker_shows_its_own_loggers():
         REQUEST_LOGGER,
         ROOT,
         "pipeline_broker",
+        "pipeline_broker.audit",
         "pipeline_broker.authorizer",
         "stages",
     }
