@@ -28,12 +28,11 @@ class CommitStorage(Protocol):
             a ticket for `sync`.
         """
 
-    def write_nowait(self, entries: Sequence[Any]) -> Any | None:  # noqa: ARG002 - used by subclasses that can
+    def write_nowait(self, entries: Sequence[Any]) -> Any | None:
         """Write entries from the event loop and return a ticket, like `write`.
 
         Returns None without writing if the write might block or take long.
         """
-        return None
 
     def sync(self, ticket: Any) -> None:
         """Block until the write of `ticket` is durable."""

@@ -88,7 +88,7 @@ class SocketServer:
         application: Application,
         storage: CommitStorage,
         *,
-        on_commit: Callable[[Commit], None] = lambda commit: None,  # noqa: ARG005 - the caller passes it by position
+        on_commit: Callable[[Commit], None] = lambda _: None,
         limits: ServerLimits | None = None,
         commits_in_flight: int = COMMITS_IN_FLIGHT_MAX,
         commit_pace: CommitPace | None = None,

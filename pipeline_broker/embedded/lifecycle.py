@@ -167,7 +167,6 @@ class Lifecycle:
 
     @property
     def mode(self) -> str:
-        """The request path: "pipelined" or "classic"."""
         return self._options[0].mode.name
 
     @property

@@ -104,7 +104,7 @@ class ThreadRules(Generic[Kind]):
 
     def _released(self, number: int) -> None: ...
 
-    def _also_held_by(self, operation: str, name: str) -> Sequence[int]:  # noqa: ARG002 - used by subclasses
+    def _also_held_by(self, _operation: str, _name: str) -> Sequence[int]:
         return ()
 
     def _is_wanted(self) -> bool:

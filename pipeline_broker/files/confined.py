@@ -21,7 +21,6 @@ class ConfinedDirectories:
         self._real: dict[str, str] = {}  # directory -> its real path, both ending with a separator
 
     def add(self, directory: Path) -> None:
-        """Add a directory, which may be a link itself."""
         self._real = {**self._real, f"{directory}{os.sep}": f"{os.path.realpath(directory)}{os.sep}"}
 
     def resolve(self, path: Path) -> Path:

@@ -363,11 +363,11 @@ class ReadOnlyFileSystem(SystemFileSystem):
             raise _refusal(path)
         return _SystemFile(open_regular(self._confined.resolve(path)))
 
-    def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - always refused
-        raise _refusal(source)
+    def rename(self, source: Path, target: Path) -> None:
+        raise _refusal(source, target)
 
-    def link(self, source: Path, target: Path) -> None:  # noqa: ARG002 - always refused
-        raise _refusal(source)
+    def link(self, source: Path, target: Path) -> None:
+        raise _refusal(source, target)
 
     def unlink(self, path: Path) -> None:
         raise _refusal(path)
@@ -383,5 +383,5 @@ class ReadOnlyFileSystem(SystemFileSystem):
         raise _refusal(path)
 
 
-def _refusal(path: Path) -> OSError:
-    return OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+def _refusal(*paths: Path) -> OSError:
+    return OSError(errno.EROFS, os.strerror(errno.EROFS), " and ".join(map(str, paths)))

@@ -37,11 +37,10 @@ class _MemoryFile:
             self.data[position : position + len(written)] = written
         return len(written)
 
-    def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - memory has no page cache
-        return None
+    # Memory has no page cache to bypass.
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None: ...
 
-    def read_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - memory has no page cache
-        return None
+    def read_blocks(self, blocks: memoryview, position: int) -> int | None: ...
 
     def read(self, size_bytes: int, position: int) -> Buffer:
         return self.data[position : position + size_bytes]  # a copy: a bytearray with an open view cannot grow

@@ -87,8 +87,8 @@ class _LogReader:
         self._node = node
         self._show = show
 
-    def position_of(self, key: bytes) -> int:  # noqa: ARG002 - a log of objects has no positions
-        return 0
+    def position_of(self, _: bytes) -> int:
+        return 0  # a log of objects has no positions
 
     def refreshed(self) -> Manifest | None:
         state, _, _ = self._read()

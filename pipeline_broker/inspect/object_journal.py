@@ -183,8 +183,7 @@ class ObjectJournalBytes:
     def place_at(slot: int, position: int) -> int:
         return (slot & SLOT_MASK) << POSITION_BITS | position
 
-    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:  # noqa: ARG002 - nothing is cached
-        return None
+    def read_cached(self, place: int, size_bytes: int) -> Buffer | None: ...  # nothing is cached
 
     def read(self, place: int, size_bytes: int) -> Buffer:
         """Read bytes at a place.

@@ -52,7 +52,6 @@ class FileRenewal:
         self._requested = trio.lowlevel.ParkingLot()
 
     def request(self) -> None:
-        """Read all files again soon, changed or not."""
         self._is_requested = True
         self._requested.unpark_all()
 

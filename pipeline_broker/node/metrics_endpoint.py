@@ -66,7 +66,7 @@ class LoopIdleTime(trio.abc.Instrument):
         # Without a timeout Trio polls, since tasks are ready: the loop is not idle.
         self._began_ns = now_ns() if timeout > 0 else 0
 
-    def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - Trio's signature
+    def after_io_wait(self, _: float) -> None:
         self._step_began_ns = ended_ns = now_ns()
         if self._began_ns:
             self.idle_ns += ended_ns - self._began_ns

@@ -56,7 +56,6 @@ class LeaseTimes(NamedTuple):
 
     @property
     def look_seconds(self) -> float:
-        """Interval at which a standby reads the lease."""
         return min(POLL_SECONDS, self.session_seconds / POLLS_PER_SESSION)
 
 

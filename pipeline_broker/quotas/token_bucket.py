@@ -31,7 +31,6 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, limit: float, now_ms: int) -> None:
-        """Take tokens, even more than the bucket holds."""
         self._tokens = self.tokens(limit, now_ms) - count
 
     def throttle_time_ms(self, limit: float, now_ms: int) -> int:

@@ -203,7 +203,7 @@ def _list_schemas(call: Call) -> Steps:
     return Decision(version.as_json() for version in call.part_of(found))
 
 
-def _list_types(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
+def _list_types(_: Call) -> Decision:
     return Decision([kind.value for kind in (SchemaType.JSON, SchemaType.PROTOBUF, SchemaType.AVRO)])
 
 
@@ -412,11 +412,11 @@ def _settings(call: Call, answer: Config, change: ConfigChange | ModeChange) -> 
 # The table
 
 
-def _empty(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
+def _empty(_: Call) -> Decision:
     return Decision({})
 
 
-def _contexts(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
+def _contexts(_: Call) -> Decision:
     return Decision(["."])
 
 

@@ -152,7 +152,7 @@ class FetchSessions(Generic[Key, Request]):
         slots: int = SLOTS,
         partitions_max: int = PARTITIONS_MAX,
         stale_ms: int = STALE_MS,
-        size_of: Callable[[Key], int] = lambda key: 1,  # noqa: ARG005 - the caller passes it by position
+        size_of: Callable[[Key], int] = lambda _: 1,
     ) -> None:
         self.slots = slots
         self.partitions_max = partitions_max

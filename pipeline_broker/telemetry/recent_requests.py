@@ -167,7 +167,7 @@ class RecentRequests(Timeline):
         self.count += 1
         self._rows.append((row, client_id_of(request.frame), errors_of(request.answer), self._names_of(request)))
 
-    def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - only the event matters
+    def commit_ended(self, _: object) -> None:
         self._on_ended()
 
 

@@ -158,7 +158,6 @@ class Archive:
     # For the writing thread
 
     def new_generation(self) -> int:
-        """Return a number that no segment of this archive has had."""
         return next(self._generations)
 
     def make_durable(self) -> None:

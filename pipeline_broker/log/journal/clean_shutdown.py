@@ -53,7 +53,6 @@ def mark_path(data_directory: Path) -> Path:
 
 
 def read_mark(files: FileSystem, data_directory: Path) -> CleanShutdown | None:
-    """Return the mark; None if it is missing, torn or changed."""
     if MARK_NAME not in files.list_directory(data_directory):
         return None
     # One byte more than a mark has, so that a longer file is recognized as invalid.

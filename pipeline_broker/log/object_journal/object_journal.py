@@ -259,8 +259,7 @@ class ObjectJournal:
                 self._count(header.slot, len(entries), sum(ENTRY_OVERHEAD + one.size_bytes for one in entries))
         return SlotTicket(header, entries)
 
-    def write_nowait(self, entries: Sequence[JournalEntry]) -> SlotTicket | None:  # noqa: ARG002 - a PUT always waits
-        return None
+    def write_nowait(self, entries: Sequence[JournalEntry]) -> SlotTicket | None: ...  # a PUT always waits
 
     def sync(self, ticket: SlotTicket) -> None:
         header = ticket.header

@@ -51,7 +51,6 @@ class Circumstances:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Properties of all brokers; those of a cell override them."""
         return {} if self.store is None else PROPERTIES
 
 

@@ -98,7 +98,7 @@ class OpenPace:
     def next_ns(self, in_flight: int) -> int | None:
         return self._next_ns if in_flight < self._window else None
 
-    def is_over(self, now_ns: int) -> bool:  # noqa: ARG002 - other implementations of Pace need it
+    def is_over(self, _: int) -> bool:
         return self._next_ns is None  # a request that was held back is sent even after `stop_ns`
 
     def _advance(self) -> None:

@@ -108,7 +108,7 @@ class TransactionPace:
     def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
         pass
 
-    def next_ns(self, in_flight: int) -> int | None:  # noqa: ARG002 - other implementations of Pace need it
+    def next_ns(self, _: int) -> int | None:
         return None  # every request needs an answer first
 
     def is_over(self, now_ns: int) -> bool:

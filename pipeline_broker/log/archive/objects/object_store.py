@@ -171,8 +171,7 @@ class ObjectSegmentStore:
     def cache(self) -> BlockCache:
         return self._cache
 
-    def lend(self, name: str, size_bytes: int, position: int) -> None:  # noqa: ARG002 - no local file
-        return None
+    def lend(self, name: str, size_bytes: int, position: int) -> None: ...
 
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
         file = self._files.get(name)
