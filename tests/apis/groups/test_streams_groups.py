@@ -226,6 +226,7 @@ def test_missing_internal_topics_are_created_in_the_background(desk, controller)
         timeout_ms=asked.timeout_ms,
     )
     controller.answer()
+    desk.now_ms += desk.broker.config.group_streams_assignment_interval_ms
     answer = beat(desk, member_epoch=answer.member_epoch)
     assert tasks_of(answer.active_tasks) == [("0", [0, 1, 2, 3])]
     assert statuses(answer) == []
