@@ -41,6 +41,15 @@ def require_kafka(*programs):
         absent(reason)
 
 
+def require_kafka_streams():
+    """Skip the test if Kafka and applications of Kafka Streams cannot run."""
+    require_kafka("javac")
+    try:
+        fetch_jars("kafka-streams")
+    except ExperimentError as error:
+        absent(str(error))
+
+
 def class_path():
     return f"{fetch_jars()}/*"
 

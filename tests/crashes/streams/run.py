@@ -73,6 +73,7 @@ class Run:
         self._expected = APPLICATIONS[name]()
         self._places = 0
         self._deck = []
+        self._has_struck = False
         self._instances = []
 
     @property
@@ -142,8 +143,11 @@ class Run:
 
     def _strike(self):
         if not self._deck:
-            self._deck = list(self._strikes) * 2
-            self.random.shuffle(self._deck)
+            self._deck = list(self._strikes)
+            if self._has_struck:  # the first of each kind are in a fixed order, so that short runs have them too
+                self._deck *= 2
+                self.random.shuffle(self._deck)
+            self._has_struck = True
         strike = self._deck.pop()
         if strike == BROKER:
             self._broker.kill()
