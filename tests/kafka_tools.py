@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
-from pipeline_broker.measure.experiment.kafka_process import KafkaSettings, fetch_jars
+from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION, KafkaSettings, fetch_jars
 from tests.required import absent, without
 from tests.short_java import SHORT_JAVA
 
@@ -39,6 +39,13 @@ def require_kafka(*programs):
     """Skip the test if Kafka's programs, or other required ones, cannot run."""
     if reason := what_is_missing(*programs):
         absent(reason)
+
+
+def require_the_followed_kafka(*programs):
+    """Like `require_kafka`, for tests of what this broker has from its release of Kafka."""
+    require_kafka(*programs)
+    if VERSION != DEFAULT_VERSION:
+        pytest.skip(f"this broker follows Kafka {DEFAULT_VERSION}")
 
 
 def require_kafka_streams():

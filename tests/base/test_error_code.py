@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode, text_of
-from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
-from tests.kafka_tools import class_path, java_command, require_kafka
+from tests.kafka_tools import class_path, java_command, require_the_followed_kafka
 
 PROGRAM = Path(__file__).with_name("ErrorCodes.java")
 
 
 def test_codes_are_those_of_kafka(tmp_path):
-    require_kafka("javac")
-    if VERSION != DEFAULT_VERSION:
-        pytest.skip("the codes are those of another release of Kafka")
+    require_the_followed_kafka("javac")
     command = [*java_command(tmp_path), "-cp", class_path(), str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     kafka = [line.split() for line in done.stdout.splitlines()]

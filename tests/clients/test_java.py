@@ -69,7 +69,7 @@ def test_kafka_configs_sets_shows_and_removes_quotas(broker_process, mode, java_
     broker = broker_process(mode=mode, settings=SETTINGS)
 
     def configs(*arguments):
-        return java_tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, *arguments)
+        return java_tool("ConfigCommand", "--bootstrap-server", broker.bootstrap, *arguments)
 
     each_app = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients", "--entity-default")
     anywhere = ("--entity-type", "ips", "--entity-default")

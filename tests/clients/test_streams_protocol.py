@@ -29,7 +29,7 @@ class Started:
 
 @pytest.mark.parametrize("arguments", [(), ("--brokers", "3")], ids=["one broker", "a cluster"])
 def test_kafkas_tool_describes_resets_and_deletes_the_group_of_an_application(broker_process, arguments, tmp_path):
-    kafka_tools.require_kafka("javac")
+    kafka_tools.require_kafka_streams()
     longer = [setting for setting in SETTINGS if "session.timeout" not in setting]
     broker = broker_process(arguments=arguments, settings=longer)
     run_tool = kafka_tools.kafka_tool(tmp_path)

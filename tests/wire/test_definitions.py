@@ -11,20 +11,14 @@ from hypothesis import strategies as st
 
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.schema import Field, fields_of, resolve
-from tests.kafka_tools import require_kafka
+from tests.kafka_tools import require_the_followed_kafka
 from tests.wire.definitions import FieldDefinition, definitions, read
 from tests.wire.generated import API_MESSAGES, each_message, each_version, objects, plain, quick, sample
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _jars():
-    require_kafka()
-
-
-def is_defined(message: type, version: int) -> bool:
-    """Return whether the version of Kafka has the message; `test_registry` compares the versions of the default one."""
-    found = definitions().get(message.__name__)
-    return found is not None and version in found.versions
+    require_the_followed_kafka()
 
 
 def as_dict(value: Any, version: int) -> Any:
@@ -39,8 +33,7 @@ def as_dict(value: Any, version: int) -> Any:
 def check(message: type, version: int, built: Any) -> None:
     """Kafka's definition reads the same values from our bytes, and our codec reads the message again."""
     data = b"".join(encode(built, version))
-    if is_defined(message, version):
-        assert read(message.__name__, version, data) == (as_dict(built, version), len(data))
+    assert read(message.__name__, version, data) == (as_dict(built, version), len(data))
     decoded, position = decode(message, version, memoryview(data))
     assert position == len(data)
     assert plain(decoded) == built
@@ -62,9 +55,8 @@ def test_kafkas_definition_reads_defaults_and_filled_messages(message, version):
 
 @each_message(API_MESSAGES)
 def test_fields_are_declared_as_kafka_defines_them(message):
-    found = definitions().get(message.__name__)
-    if found is not None:
-        assert list(declared(message, message, found.versions)) == list(defined(found.fields, found.versions))
+    found = definitions()[message.__name__]
+    assert list(declared(message, message, found.versions)) == list(defined(found.fields, found.versions))
 
 
 Described = tuple[str, Any, bool, list[int], list[int], int, Any]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.measure.experiment.kafka_process import DEFAULT_VERSION, VERSION
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.registry import API_KEYS, NEVER, ApiKey, message_classes
 from pipeline_broker.wire.schema import parse_versions
-from tests.kafka_tools import require_kafka
+from tests.kafka_tools import require_the_followed_kafka
 from tests.wire.definitions import definitions
 from tests.wire.generated import API_MESSAGES, each_message
 
@@ -19,9 +18,7 @@ REMOVED = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, A
 @pytest.fixture
 def requests():
     """Kafka's definitions of requests, by API key."""
-    require_kafka()
-    if VERSION != DEFAULT_VERSION:
-        pytest.skip("the table has the versions of another release of Kafka")
+    require_the_followed_kafka()
     return {it.key: it for it in definitions().values() if it.name.endswith("Request")}
 
 

@@ -185,7 +185,8 @@ class CleaningRound:
         return (header, batch) if header.record_count == 0 else empty_batch(header)
 
     def _is_needed_empty(self, header: BatchHeader) -> bool:
-        # Without its last batch, a replay of the log would not know that these offsets were assigned.
+        # Without its last batch, a replay of the log would not know that these offsets were assigned. Kafka learns it
+        # from the name of the next segment.
         if header.last_offset + 1 == self._parameters.upper_bound_offset:
             return True
         last = self._parameters.last_records.get(header.producer_id) if header.producer_id >= 0 else None

@@ -83,7 +83,7 @@ public class KafkaCleaner {
             copySegments(log, directory.resolve("round-" + round));
         }
         scheduler.shutdown(); // nothing may write to the directory once the answer is given
-        log.closeHandlers();
+        log.close();
         return ends.toString().trim();
     }
 

@@ -96,6 +96,13 @@ def comparable(batches):
     ]
 
 
+def without_bounds(batches, bounds):
+    """Leave out the empty batches that end at a bound: Kafka keeps one in 4.3, like this broker, and none since 4.4."""
+    return b"".join(
+        bytes(batch) for header, batch in parsed(batches) if header.record_count or header.last_offset + 1 not in bounds
+    )
+
+
 def write_case(directory, log, rounds, segment_bytes):
     partition = directory / "topic-0"
     partition.mkdir()
@@ -117,7 +124,8 @@ def cases(draw):
         bound = draw(st.sampled_from([base for base in bases if base >= bound]))
         rounds.append((bound, now_ms, draw(st.sampled_from([2, 3, 100]))))
     sizes = [1, 1 << 20]  # compressed sizes differ between compressors, so the segment size must not be close to one
-    if not any(header.compression for header, _ in parsed(log.batches)):
+    # With one round only: the empty batches of `without_bounds` count in the sizes of later rounds.
+    if len(rounds) == 1 and not any(header.compression for header, _ in parsed(log.batches)):
         sizes.append(300)
     return log, rounds, draw(st.sampled_from(sizes))
 
@@ -130,8 +138,9 @@ def assert_same(kafka, log, rounds, segment_bytes):
         for number, (segments, checkpoint, _) in enumerate(our_rounds(log, rounds, segment_bytes), 1):
             assert checkpoint == checkpoints[number - 1]
             files = sorted((directory / f"round-{number}").iterdir())
-            theirs = {int(file.name[:20]): comparable([file.read_bytes()]) for file in files}
-            ours = {base: comparable(batches) for base, batches in segments.items()}
+            bounds = {bound for bound, *_ in rounds[:number]}
+            theirs = {int(file.name[:20]): comparable([without_bounds([file.read_bytes()], bounds)]) for file in files}
+            ours = {base: comparable([without_bounds(batches, bounds)]) for base, batches in segments.items()}
             assert ours == {base: batches for base, batches in theirs.items() if base < log.end}
 
 
