@@ -249,7 +249,7 @@ UNORDERED_APIS = frozenset(
         "AlterUserScramCredentials",
         "ApiVersions",
         "ConsumerGroupDescribe",
-    "StreamsGroupDescribe",
+        "StreamsGroupDescribe",
         "CreatePartitions",
         "CreateTopics",
         "DeleteAcls",
