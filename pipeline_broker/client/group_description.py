@@ -1,8 +1,7 @@
 """Descriptions of groups for people: state, members, assignments and lag.
 
 Groups of every kind have the same form. The client asks the coordinator for a consumer group first, then for a classic
-one, a share group and a streams group. It decodes the assignments of classic members only for the protocol type
-`consumer`.
+one, a share group and a streams group. It decodes assignments of classic members only for the protocol type `consumer`.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ MARKERS = {
 PARTITIONS = {
     "topics": [inner("list_offsets", "ListOffsetsTopic", "t", [inner("list_offsets", "ListOffsetsPartition")])]
 }
+SUBTOPOLOGY = inner("streams_group_heartbeat", "Subtopology", "0", ["t"])
 CASES = [
     case(
         ApiKey.PRODUCE,
@@ -143,6 +144,22 @@ CASES = [
         subscribed_topic_names=["t"],
     ),
     case(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, GROUP_REFUSED, [group(Op.DESCRIBE)], group_ids=["g"]),
+    case(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        1,
+        GROUP_REFUSED,
+        [group(Op.READ), topic(Op.DESCRIBE)],
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        topology=inner("streams_group_heartbeat", "Topology", 1, [SUBTOPOLOGY]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+    ),
+    case(ApiKey.STREAMS_GROUP_DESCRIBE, 1, GROUP_REFUSED, [group(Op.DESCRIBE)], group_ids=["g"]),
+    case(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, 0, GROUP_REFUSED, [group(Op.READ)], group_id="g"),
     case(
         ApiKey.OFFSET_DELETE,
         0,

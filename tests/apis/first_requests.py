@@ -88,6 +88,18 @@ FIRST_REQUESTS = {
         "g", "m", 0, rebalance_timeout_ms=10_000, subscribed_topic_names=["t"], topic_partitions=[]
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda it, _: it(["g"]),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: lambda it, _: it(
+        "g",
+        "m",
+        0,
+        rebalance_timeout_ms=10_000,
+        topology=it.Topology(1, [it.Subtopology("0", ["t"])]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: lambda it, _: it(["g"]),
     ApiKey.SHARE_GROUP_HEARTBEAT: lambda it, _: it("g", "m", 0, subscribed_topic_names=["t"]),
     ApiKey.SHARE_GROUP_DESCRIBE: lambda it, _: it(["g"]),
     ApiKey.SHARE_ACKNOWLEDGE: lambda it, _: it("g", "m", 1),

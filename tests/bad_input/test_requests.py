@@ -103,7 +103,7 @@ def test_a_version_that_is_not_served_closes(broker, key, version):
     broker.check_healthy()
 
 
-@pytest.mark.parametrize("version", [-32768, -1, 5, 9, 32767])
+@pytest.mark.parametrize("version", [-32768, -1, 6, 9, 32767])
 def test_an_unknown_version_of_api_versions_is_answered_in_layout_0(broker, version):
     """Error 35 with the range of this API only; the body is not looked at, and the connection stays usable. Case 59."""
     with broker.connect() as client:
@@ -114,7 +114,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_layout_0(broker, vers
         assert end == len(answer)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         (only,) = response.api_keys
-        assert (only.api_key, only.min_version, only.max_version) == (ApiKey.API_VERSIONS, 0, 4)
+        assert (only.api_key, only.min_version, only.max_version) == (ApiKey.API_VERSIONS, 0, 5)
         assert client.ask(ApiVersionsRequest("again", "1"), 3).error_code == 0
 
 

@@ -7,6 +7,7 @@ from pipeline_broker.faults.names import FaultError
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.apis.groups.group_desk import GroupDesk
@@ -113,6 +114,27 @@ def test_a_share_group_s_member_expires_and_its_epoch_moves(desk):
     assert (again.error_code, again.member_epoch) == (0, epoch + 1)
     desk.broker.faults.expire_member(GROUP)
     assert share_heartbeat(desk, again.member_epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def streams_heartbeat(desk, epoch):
+    first = {}
+    if epoch == 0:
+        topology = StreamsGroupHeartbeatRequest.Topology(1, [StreamsGroupHeartbeatRequest.Subtopology("0", ["t"])])
+        first = {"rebalance_timeout_ms": 10_000, "topology": topology, "process_id": "p"}
+        first |= {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    request = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=epoch, **first)
+    return desk.ask(request, 1)
+
+
+def test_a_streams_group_s_member_expires_and_its_epoch_moves():
+    desk = GroupDesk("group.streams.initial.rebalance.delay.ms=0")
+    epoch = streams_heartbeat(desk, 0).member_epoch
+    desk.broker.faults.force_rebalance(GROUP)
+    desk.now_ms += 10_000
+    again = streams_heartbeat(desk, epoch)
+    assert (again.error_code, again.member_epoch) == (0, epoch + 1)
+    desk.broker.faults.expire_member(GROUP)
+    assert streams_heartbeat(desk, again.member_epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_all_members_expire_if_none_is_named(desk):

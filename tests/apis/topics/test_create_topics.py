@@ -45,7 +45,7 @@ def test_a_topic_can_be_used_when_its_creation_is_answered(desk, version):
     topic = desk.broker.topics.get("t")
     assert result.topic_id == (topic.topic_id if version >= 7 else bytes(16))
     assert (result.num_partitions, result.replication_factor) == ((4, 1) if version >= 5 else (-1, -1))
-    assert len(result.configs) == (37 if version >= 5 else 0)
+    assert len(result.configs) == (41 if version >= 5 else 0)
 
 
 def test_nothing_is_shown_before_it_is_durable(desk):
@@ -86,7 +86,7 @@ def test_topics_and_their_settings_survive_a_restart(desk):
 
 def test_validate_only_answers_the_same_and_creates_nothing(desk):
     (result,) = create(desk, Topic("t", 3, 1), validate_only=True)
-    assert (result.error_code, result.num_partitions, len(result.configs)) == (0, 3, 37)
+    assert (result.error_code, result.num_partitions, len(result.configs)) == (0, 3, 41)
     assert names(desk) == {}
 
 

@@ -41,9 +41,10 @@ class Instance:
 
     @property
     def error(self):
-        """Return the first error in its output."""
+        """Return the first error in its output, and the causes of all."""
         lines = self.output.read_text(encoding="utf-8").splitlines()
-        return next((line for line in lines if "Exception" in line), lines[-1:])
+        first = next((line for line in lines if "Exception" in line), lines[-1:])
+        return first, [line for line in lines if line.startswith("Caused by")]
 
     def close(self):
         """Let it leave its group."""

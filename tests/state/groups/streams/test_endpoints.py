@@ -1,7 +1,7 @@
 """Partitions by endpoint: the input partitions of the tasks that a member has."""
 
 from pipeline_broker.state.groups.streams.endpoints import EndpointPartitions, endpoint_partitions
-from pipeline_broker.state.groups.streams.internal_topics import configure
+from pipeline_broker.state.groups.streams.internal_topics import ConfiguredTopology, configure
 from pipeline_broker.state.groups.streams.tasks import NO_TASKS, TaskId, Tasks, grouped
 from pipeline_broker.state.groups.streams.topology import Subtopology, TopicInfo, Topology
 
@@ -36,6 +36,13 @@ def test_warm_ups_count_as_standbys():
 
 def test_tasks_of_an_unknown_subtopology_are_left_out():
     assert of(active=[("9", 0)]) == EndpointPartitions((), ())
+
+
+def test_a_topology_that_is_not_ready_has_no_partitions():
+    not_ready = ConfiguredTopology(0, None, (), None)
+    assert endpoint_partitions(Tasks({"0": frozenset({0})}, {}, {}), not_ready, TOPICS.get) == EndpointPartitions(
+        (), ()
+    )
 
 
 def test_a_member_without_tasks_has_no_partitions():

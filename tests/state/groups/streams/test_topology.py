@@ -93,6 +93,12 @@ def test_a_topology_has_a_maximum_size(subtopologies, message):
     assert raised.value.code == ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
+def test_a_topology_of_the_maximum_size_is_accepted():
+    parts = [Subtopology(str(number), ("in",)) for number in range(499)]
+    last = Subtopology("499", ("in",), copartition_groups=(CopartitionGroup((0,) * 4499),))
+    check_topology(Topology(0, (*parts, last)))
+
+
 def test_a_topology_has_a_maximum_number_of_tasks():
     parts = [Subtopology(str(number), ("a",)) for number in range(3)]
     message = "The topology has 20001 tasks, but 20000 is the maximum."
@@ -134,6 +140,10 @@ def test_missing_sources_are_named_and_counted():
     part = Subtopology("0", ("e", "b", "a", "d", "c"))
     detail = "Source topics a, b, d and 1 additional topics are missing."
     assert problem(part, c=1) == TopologyProblem(StreamsStatus.MISSING_SOURCE_TOPICS, detail)
+
+
+def test_three_missing_sources_are_all_named():
+    assert problem(Subtopology("0", ("a", "b", "c"))).detail == "Source topics a, b, c are missing."
 
 
 def test_an_existing_internal_topic_with_another_count_is_a_problem():

@@ -165,6 +165,34 @@ def test_a_former_owner_becomes_a_standby():
     assert found["b"] == Tasks({"0": frozenset({1})}, {"0": frozenset({0})}, {})
 
 
+def test_standbys_stay_at_their_members_up_to_the_share():
+    parts = topology(4, stateful=[0])
+    members = {
+        "a": member("a", active={"0": {0, 1, 2, 3}}),
+        "b": member("b", standby={"0": {0, 1, 2, 3}}),
+        "c": member("c"),
+    }
+    found = assign_sticky(members, parts, AssignmentConfigs(standby_replicas=1))
+    loads_of_members = {name: len(flat(tasks.active)) + len(flat(tasks.standby)) for name, tasks in found.items()}
+    assert sorted(loads_of_members.values()) == [2, 3, 3]
+    assert found["b"] == Tasks({"0": frozenset({2})}, {"0": frozenset({0, 1})}, {})
+
+
+def test_the_least_loaded_of_equal_standbys_gets_a_task():
+    parts = topology(2, 1, stateful=[1])
+    members = {
+        "a": member("a", active={"0": {0, 1}}, standby={"1": {0}}),
+        "b": member("b", standby={"1": {0}}),
+    }
+    assert active(assign_sticky(members, parts, NO_STANDBYS)) == {"a": [("0", 0), ("0", 1)], "b": [("1", 0)]}
+
+
+def test_the_first_of_equally_loaded_standbys_gets_a_task():
+    parts = topology(1, stateful=[0])
+    members = {name: member(name, standby={"0": {0}}) for name in "ab"}
+    assert active(assign_sticky(members, parts, NO_STANDBYS)) == {"a": [("0", 0)], "b": []}
+
+
 def test_a_process_with_more_members_gets_more_tasks():
     members = {"a": member("one"), "b": member("two"), "c": member("two")}
     found = loads(members, assign_sticky(members, topology(6), NO_STANDBYS))
