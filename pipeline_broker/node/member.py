@@ -67,8 +67,7 @@ class Member:
         self._peers = Peers(directory)
         self._refuse: Callable[[Request, ErrorCode], Result] | None = None
 
-    def metadata_durable(self) -> None:
-        """Ignore records of the broker's own journal, which concern no other broker."""
+    def metadata_durable(self) -> None: ...  # records of its own journal concern no other broker
 
     # Joining
 
@@ -155,7 +154,6 @@ class Member:
             await self._reconnect(broker)
 
     def _check_joined(self, broker: Broker) -> None:
-        """Raise PeerError if the cluster does not know this process as its member."""
         assert broker.members is not None, "a member is in a cluster"
         # The controller may serve the connection of an earlier process later than that of this one, and fence it then.
         if broker.members.is_replaced(self._generation):

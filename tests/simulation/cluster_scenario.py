@@ -29,6 +29,8 @@ CLIENTS = {
 }
 """Kinds of clients, and how often."""
 SPREAD_TOPICS = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
+LATE_MARKERS_SHARE = 0.1
+"""Of the scenarios, how many are about markers that arrive late."""
 CLOCK_MS = 300_000
 """The most that a clock is wrong."""
 RATES = (0.9, 1.0, 1.0, 1.1)
@@ -50,10 +52,15 @@ def draw_cluster(seed):
     dice = random.Random(f"cluster script {script_seed}")
     scenario = draw_kind(seed, f"cluster {script_seed}", "cluster")
     brokers, partitions = dice.choice((2, 2, 3, 3, 4)), dice.randint(2, 5)
+    has_late_markers = dice.random() < LATE_MARKERS_SHARE
     kinds = dice.choices(list(CLIENTS), weights=CLIENTS.values(), k=dice.randint(2, 5))
+    if has_late_markers:
+        kinds = ["transactional"] * 4
     if "committed reader" in kinds:
         kinds[0] = "transactional"  # makes the topic that is read
     clients = [client_of(dice, kind, f"c{index}", partitions) for index, kind in enumerate(kinds)]
+    if has_late_markers:
+        clients = [attrs.evolve(client, acts=client.acts * 4, reset_after=None) for client in clients]
     spread = str(dice.choice((brokers, brokers, 2 * brokers - 1)))
     return attrs.evolve(
         scenario,
@@ -62,7 +69,7 @@ def draw_cluster(seed):
         partitions=partitions,
         settings=tuple((name, spread if name in SPREAD_TOPICS else value) for name, value in scenario.settings),
         clients=tuple(_in_cluster(dice, client) for client in clients),
-        faults=_faults(dice, brokers),
+        faults=_late_markers(dice, brokers) if has_late_markers else _faults(dice, brokers),
         cluster=ClusterPlan(
             brokers=brokers,
             delay_ms_max=dice.choice((0, 1, 5, 20)),
@@ -131,12 +138,19 @@ def _cut_and_kill(dice, brokers):
 
 def _hold_and_kill(dice, brokers):
     """What a process has sent arrives after what its successor sends."""
-    node, at, faults = dice.randint(1, brokers), _at(dice), []
-    for _ in range(dice.choice((1, 1, 6))):
-        faults.append(ClusterFault("hold", at, dice.choice((150, 250, 400, 1500)), node=node))
-        faults.append(ClusterFault("kill", at + dice.choice((0.02, 0.06, 0.15)), node=node))
-        at += dice.choice((0.3, 0.4, 0.5))
-    return faults
+    node, at = dice.randint(1, brokers), _at(dice)
+    held = ClusterFault("hold", at, dice.choice((150, 400, 1500)), node=node)
+    return [held, ClusterFault("kill", at + dice.choice((0.02, 0.06, 0.15)), node=node)]
+
+
+def _late_markers(dice, brokers):
+    """Markers of a coordinator arrive when its successor has ended their transactions, and others have begun."""
+    node, faults = dice.randint(1, brokers), []
+    for number in range(8):
+        at = 0.1 + number * 0.5
+        faults.append(ClusterFault("hold", at, dice.randint(150, 450), node=node))
+        faults.append(ClusterFault("kill", at + dice.choice((0.02, 0.05)), node=node))
+    return tuple(faults)
 
 
 def _reset(dice, brokers):

@@ -1,9 +1,9 @@
 """Clients of transactions: producers that commit, abort, give up and fence each other, and those who read the result.
 
 Rules of this file: as of `clients`. A producer commits only what was acknowledged, as Kafka's does; after an error it
-aborts, and after a lost connection it takes its transactional id anew, unless it had asked for the end: then it asks
-again. It speaks either protocol of transactions: with AddPartitionsToTxn, or with the epoch that rises at each end
-(KIP-890).
+aborts. If a connection is lost with batches in flight, it takes its transactional id anew; if it had asked for the end,
+it asks again. It speaks either protocol of transactions: with AddPartitionsToTxn, or with the epoch that rises at each
+end (KIP-890).
 """
 
 from collections import deque
@@ -51,14 +51,15 @@ class Transactional:
         self.is_rising = plan.acts[0].version >= RISING_FROM
         self.producer = None
         self.sequences = {}
+        self.is_unsure = False  # batches are not answered
         self.is_init_lost = False  # one over a connection that is gone may be served later, and fence what followed it
         self.ending = None  # (transaction, whether it was all written, whether to commit it): asked for, not answered
 
     async def go_on(self, client):
-        if self.ending is None:
-            self.producer = None  # what was written over a connection that is lost is aborted by the next instance
-        else:
+        if self.ending is not None:
             await self._end(client, *self.ending)
+        elif self.is_unsure:
+            self.producer = None  # what was written over a connection that is lost is aborted by the next instance
         while self.acts:
             if self.producer is None:
                 await self._init(client)
@@ -103,6 +104,7 @@ class Transactional:
         """All batches at once; whether all were taken."""
         owner = self.world.transfers.owners[self.transactional_id]
         batches = [transaction.send(partition, 1 + index % 2) for index, partition in enumerate(partitions)]
+        self.is_unsure = True
         exchanges = client.send(*map(self._produce, batches))
         codes = []
         for exchange in exchanges:
@@ -113,6 +115,7 @@ class Transactional:
                 batch.offset = answer.base_offset
                 offsets = range(answer.base_offset, answer.base_offset + len(batch.values))
                 client.life.watch.check_durable(f"{client!r} has written", batch.partition, offsets, TRANSFERS)
+        self.is_unsure = False
         return self._are_served(client, exchanges[0].request, codes, owner)
 
     def _produce(self, batch):
