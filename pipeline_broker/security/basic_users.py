@@ -94,7 +94,7 @@ def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:
         content, status = read_bounded(path, FILE_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"{name}: {error.strerror}") from None
-    found, is_read_only = [], False
+    found, roles, is_read_only = [], dict[bytes, bool](), False
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip() or line.startswith(b"#"):
             continue
@@ -106,6 +106,8 @@ def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:
         user, _, password = line.partition(b":")
         if not user or not password:
             raise ConfigError(f"{name}: line {number} is not of the form NAME:PASSWORD")
+        if roles.setdefault(user, is_read_only) is not is_read_only:
+            raise ConfigError(f"{name}: line {number} gives a user a second role")
         found.append((line, HttpUser(_text(user, f"{name}: line {number}"), is_read_only)))
     if not 0 < len(found) <= USERS_MAX:
         raise ConfigError(f"{name}: the file has {len(found)} users. Write 1 to {USERS_MAX} lines NAME:PASSWORD")

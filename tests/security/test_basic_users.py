@@ -46,6 +46,12 @@ def test_a_request_needs_the_name_and_password_of_a_user(file, authorization, is
     assert (BasicUsers(file).find(authorization) is not None) == is_known
 
 
+def test_a_user_may_have_two_passwords(file):
+    file.write_text("ada:old\nada:new\n")
+    users = BasicUsers(file)
+    assert users.find(header("ada:old")) == users.find(header("ada:new")) == HttpUser("ada")
+
+
 def test_a_user_has_the_role_above_its_line(file):
     file.write_text("ada:a\n[read-only]\nbob:b\n # no comment:c\n[admin] \neve:e\n")
     users = BasicUsers(file)
@@ -73,6 +79,7 @@ def test_the_header_of_the_first_user_is_allowed(file):
         ("ada:", "line 1 is not of the form NAME:PASSWORD"),
         ("[writer]\nada:a", "line 1 is not a role. Write [admin] or [read-only]"),
         ("[ada:a]", "line 1 is not a role. Write [admin] or [read-only]"),
+        ("ada:a\nbob:b\n[read-only]\nada:a", "line 4 gives a user a second role"),
         ("[admin]\n", "the file has 0 users. Write 1 to 100 lines NAME:PASSWORD"),
         ("", "the file has 0 users. Write 1 to 100 lines NAME:PASSWORD"),
         ("a:b\n" * (USERS_MAX + 1), "the file has 101 users. Write 1 to 100 lines NAME:PASSWORD"),
