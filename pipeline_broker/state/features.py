@@ -74,7 +74,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(KRAFT_VERSION, 0, 1, 1),
         Feature(METADATA_VERSION, 7, 33, 33, earlier=30),
         Feature("share.version", 0, 2, 2, ApiKey.SHARE_GROUP_HEARTBEAT, earlier=1),
-        Feature("streams.version", 0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
+        Feature("streams.version", 0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT, earlier=0),
         Feature("transaction.version", 0, 2, 2, ApiKey.END_TXN),
     )
 }
