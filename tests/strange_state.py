@@ -15,6 +15,8 @@ from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.groups.streams_group_describe import StreamsGroupDescribeRequest
+from pipeline_broker.wire.messages.groups.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.share.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
@@ -77,6 +79,7 @@ def _ask_about_group(desk: Desk, group: Any) -> None:
     _ask(desk, DescribeGroupsRequest([name]), 5)
     _ask(desk, ConsumerGroupDescribeRequest([name]), 1)
     _ask(desk, ShareGroupDescribeRequest([name]), 1)
+    _ask(desk, StreamsGroupDescribeRequest([name]), 1)
     _ask(desk, DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(name, None)]), 1)
     generation = group.generation_id if isinstance(group, ClassicGroup) else 0
     for member_id in list(group.members):
@@ -84,11 +87,13 @@ def _ask_about_group(desk: Desk, group: Any) -> None:
         _ask(desk, SyncGroupRequest(name, generation, member_id), 5)
         _ask(desk, _join(name, member_id), 9)
         _ask(desk, ConsumerGroupHeartbeatRequest(name, member_id, 0, rebalance_timeout_ms=1, topic_partitions=[]), 1)
+        _ask(desk, _enter_streams(name, member_id), 1)
     for member_id in ("fresh", "fresher"):
         beat = ConsumerGroupHeartbeatRequest(name, member_id, 0, rebalance_timeout_ms=1, topic_partitions=[])
         beat.subscribed_topic_names = [TOPIC]
         _ask(desk, beat, 1)
         _ask(desk, ShareGroupHeartbeatRequest(name, member_id, 0, subscribed_topic_names=[TOPIC]), 1)
+        _ask(desk, _enter_streams(name, member_id), 1)
     _ask(desk, _join(name, ""), 3)
     for member_id in list(group.members)[:1]:
         _ask(desk, LeaveGroupRequest(name, members=[LeaveGroupRequest.MemberIdentity(member_id)]), 5)
@@ -98,6 +103,15 @@ def _ask_about_group(desk: Desk, group: Any) -> None:
 def _join(group_id: str, member_id: str) -> JoinGroupRequest:
     protocols = [Protocol("range", SUBSCRIPTION)]
     return JoinGroupRequest(group_id, 30_000, 60_000, member_id, protocol_type="consumer", protocols=protocols)
+
+
+def _enter_streams(group_id: str, member_id: str) -> StreamsGroupHeartbeatRequest:
+    request = StreamsGroupHeartbeatRequest(group_id, member_id, 0, rebalance_timeout_ms=1, process_id="p")
+    request.topology = StreamsGroupHeartbeatRequest.Topology(
+        0, [StreamsGroupHeartbeatRequest.Subtopology("0", [TOPIC])]
+    )
+    request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
+    return request
 
 
 def _ask_about_share(desk: Desk, key: Any) -> None:

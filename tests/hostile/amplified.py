@@ -247,6 +247,8 @@ class Builder:
         if field.is_array:
             return self._array(field, inner, make, path)
         if inner:
+            if path and path[0] == field.name:
+                return self.build(inner, path[1:], 0)
             is_null = self._version in field.nullable
             return None if is_null else field.default
         return make(self._world, number)

@@ -20,6 +20,7 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import Compression, compress
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
+from pipeline_broker.state.groups.streams.topology import SUBTOPOLOGIES_MAX
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
@@ -30,6 +31,7 @@ from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import Consum
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.groups.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -213,6 +215,19 @@ def offset_fetch(groups, topics=None):
 def list_offsets(topic, timestamp, times=1):
     partition = ListOffsetsRequest.ListOffsetsPartition(0, -1, timestamp)
     return frame_of(ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])] * times), 7)
+
+
+def join_streams(name, world):
+    """A topology of all topics, each with a store."""
+    it = StreamsGroupHeartbeatRequest
+    topics = world.topics[:SUBTOPOLOGIES_MAX]
+    parts = [
+        it.Subtopology(topic, [topic], state_changelog_topics=[it.TopicInfo(f"{topic}-of-{name}", 0, 0)])
+        for topic in topics
+    ]
+    owned = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    more = {"rebalance_timeout_ms": 30_000, "topology": it.Topology(0, parts), "process_id": "p", **owned}
+    return frame_of(it(name, "B" * 22, 0, **more), 1)
 
 
 def share_fetch(world, count):
@@ -513,6 +528,14 @@ HANDMADE = [
         1,
         lambda _: several(lambda n: subscribe(f"m{n}", None, f"narrow-.*|{n}")),
         before=lambda client, _: client.ask(create_request("narrow", MATCHED_TOPICS, 1)),
+        kept_bytes_max=GROUP_BYTES_MAX,
+        watched_seconds=2.0,
+    ),
+    _row(
+        "applications of all topics",
+        StreamsGroupHeartbeatRequest,
+        1,
+        lambda world: several(lambda n: join_streams(f"a{n}", world)),
         kept_bytes_max=GROUP_BYTES_MAX,
         watched_seconds=2.0,
     ),

@@ -1,5 +1,7 @@
 """A run: a broker, instances of one Kafka Streams application, a writer of input, and strikes.
 
+An instance may give up: a session or a transaction times out while the broker is away or the machine is slow.
+
 The strikes are drawn from the seed, a deck at a time. An instance is killed, or leaves its group, and another one
 starts in its place, with its state stores or without any; the broker is killed and started over its data. In the end
 all input must have its results, and the group must have committed the ends of the input.
@@ -159,8 +161,9 @@ class Run:
             instance.kill()
             self.counts.kills_of_instances += 1
         else:
-            instance.close()
-            self.counts.closed_instances += 1
+            is_clean = instance.close()
+            self.counts.closed_instances += is_clean
+            self.counts.gave_up += not is_clean
         self._start_instance(instance.directory if self.random.random() < KEPT_STATE_SHARE else None)
 
     def _wait_for_results(self):
