@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_broker.broker.cluster_members import OPENED_MAX, ClusterMembers
 from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import (
     NodeRecord,
     OpenRecord,
@@ -103,3 +104,22 @@ def test_each_broker_allocates_producer_ids_of_its_own_and_markers_carry_its_gen
     joined = node_record(NodeRecord(2, 7))
     members.replay_leader(joined.key, joined.value)
     assert members.generation == 7
+
+
+@pytest.mark.parametrize(
+    ("known", "state", "is_replaced"),
+    [
+        (2, NodeState.JOINED, False),  # its own record was not applied yet
+        (3, NodeState.JOINED, False),
+        (3, NodeState.FENCED, True),
+        (4, NodeState.JOINED, True),
+        (4, NodeState.FENCED, True),
+    ],
+)
+def test_process_3_of_a_broker_learns_that_it_must_join_again(known, state, is_replaced):
+    """The controller took the late connection of an earlier process for a later one."""
+    members = ClusterMembers(2, controller_id=1)
+    assert not members.is_replaced(3)
+    record = node_record(NodeRecord(2, known, state))
+    members.replay_leader(record.key, record.value)
+    assert members.is_replaced(3) is is_replaced
