@@ -12,6 +12,7 @@ from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.basic_users import BasicUsers
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
 from tests.dashboard.board import Board
+from tests.dashboard.test_groups_view import join_consumer
 from tests.dashboard.test_rights import RIGHTS, SETTINGS, prepare, register, rule
 
 VIEWS = {
@@ -166,12 +167,13 @@ def test_lists_omit_what_the_principal_may_not_describe(users):
         assert (await board.get("/api/topics"))["count"] == 0
         assert (await board.get("/api/groups"))["groups"] == []
         allow(board, ("TOPIC", "t", "DESCRIBE"), ("GROUP", "g", "DESCRIBE"))
-        as_user(board, "ada")  # another principal never gets the answers of alice
-        assert (await board.get("/api/topics"))["topics"] == []
         board.dashboard._shared.forget()
-        as_user(board, "alice")
         assert [each["name"] for each in (await board.get("/api/topics"))["topics"]] == ["t"]
         assert [each["group"] for each in (await board.get("/api/groups"))["groups"]] == ["g"]
+        as_user(board, "ada")  # she does not get the answers that are kept for alice
+        assert (await board.get("/api/topics"))["topics"] == []
+        assert (await board.get("/api/groups"))["groups"] == []
+        as_user(board, "alice")
         assert (await board.get("/api/topics/t"))["configuration"] is None
         allow(board, ("TOPIC", "t", "DESCRIBE_CONFIGS"))
         board.dashboard._shared.forget()
@@ -183,13 +185,19 @@ def test_lists_omit_what_the_principal_may_not_describe(users):
 def test_a_group_omits_partitions_and_assignments_of_hidden_topics(users):
     async def scenario(board):
         as_user(board, "alice")
-        allow(board, ("GROUP", "g", "DESCRIBE"))
+        allow(board, ("GROUP", "g", "DESCRIBE"), ("GROUP", "joined", "DESCRIBE"))
         assert (await board.get("/api/group?group=g"))["offsets"] == []
+        (member,) = (await board.get("/api/group?group=joined"))["members"]
+        assert member["assignment"] == {}
         allow(board, ("TOPIC", "t", "DESCRIBE"))
         board.dashboard._shared.forget()
         assert [row["topic"] for row in (await board.get("/api/group?group=g"))["offsets"]] == ["t"]
+        (member,) = (await board.get("/api/group?group=joined"))["members"]
+        assert member["assignment"] == {"t": [0, 1, 2, 3]}
 
-    secured(users).run(scenario)
+    board = secured(users)
+    join_consumer(board, "joined")
+    board.run(scenario)
 
 
 @pytest.mark.parametrize(
