@@ -130,6 +130,8 @@ class Dispatcher:
         in_cluster = self._in_cluster(served, loaded.handle)
         if in_cluster is not None:
             loaded = loaded._replace(handle=in_cluster)
+        if served.feature is not None:
+            loaded = loaded._replace(handle=self._while_enabled(loaded.handle, served.feature))
         self._handlers[served.key, call.version] = loaded
         return self._handle_body(call, loaded, call.request.frame, position)
 
@@ -202,6 +204,16 @@ class Dispatcher:
         def handle_or_refuse(call: Call, message: Any) -> Result | Stepwise[Result]:
             if self._room.obstacle is not None:
                 return self._answer_with(refused_with, call, message)
+            return handle(call, message)
+
+        return handle_or_refuse
+
+    def _while_enabled(
+        self, handle: Callable[[Call, Any], Result | Stepwise[Result]], feature: str
+    ) -> Callable[[Call, Any], Result | Stepwise[Result]]:
+        def handle_or_refuse(call: Call, message: Any) -> Result | Stepwise[Result]:
+            if self._broker.features.level(feature) < 1:
+                return self._answer_with(ErrorCode.UNSUPPORTED_VERSION, call, message)
             return handle(call, message)
 
         return handle_or_refuse

@@ -47,6 +47,7 @@ class Served:
             Above a lower limit the answer is POLICY_VIOLATION; above ELEMENTS_MAX the connection is closed.
         needs: modules that are loaded with the handler, because its first request creates their objects.
         place: the brokers of a cluster that handle the request.
+        feature: the feature that must have a level above 0; otherwise the answer is UNSUPPORTED_VERSION.
     """
 
     key: ApiKey
@@ -57,6 +58,7 @@ class Served:
     elements_max: int = ELEMENTS_MAX
     needs: tuple[needed.Need, ...] = ()
     place: Place = Place.ANY
+    feature: str | None = None
 
     @property
     def name(self) -> str:
@@ -90,13 +92,15 @@ SCRAM_USERS_MAX = 2_000
 
 GROUPS = (needed.groups, needed.group_shards)
 CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)
-CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups)
-SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions)
-STREAMS_GROUPS = (*CLASSIC_GROUPS, needed.streams_groups)
+CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups, needed.features)
+SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions, needed.features)
+STREAMS_GROUPS = (*CLASSIC_GROUPS, needed.streams_groups, needed.features)
 TRANSACTIONS = (needed.transactions,)
 QUOTAS = (needed.client_quotas, needed.quota_kinds)
 SETTINGS = (needed.stored_settings,)
 PASSWORDS = (needed.passwords,)
+
+GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION = "group.version", "share.version", "streams.version"
 
 # Clients of a transaction coordinator retry after this error.
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -147,10 +151,16 @@ SERVED: dict[int, Served] = {
             writes=True,
             needs=SHARE_GROUPS,
             place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
-        Served(ApiKey.SHARE_GROUP_DESCRIBE, needs=SHARE_GROUPS, place=Place.ALONE),
+        Served(ApiKey.SHARE_GROUP_DESCRIBE, needs=SHARE_GROUPS, place=Place.ALONE, feature=SHARE_VERSION),
         Served(
-            ApiKey.SHARE_FETCH, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS, place=Place.ALONE
+            ApiKey.SHARE_FETCH,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
         Served(
             ApiKey.SHARE_ACKNOWLEDGE,
@@ -158,6 +168,7 @@ SERVED: dict[int, Served] = {
             writes=True,
             needs=SHARE_GROUPS,
             place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
         Served(
             ApiKey.INITIALIZE_SHARE_GROUP_STATE,
@@ -170,7 +181,11 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.DELETE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True, place=Place.ALONE),
         Served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, elements_max=SHARE_STATES_MAX, place=Place.ALONE),
         Served(
-            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, needs=SHARE_GROUPS, place=Place.ALONE
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
         Served(
             ApiKey.ALTER_SHARE_GROUP_OFFSETS,
@@ -178,6 +193,7 @@ SERVED: dict[int, Served] = {
             writes=True,
             needs=SHARE_GROUPS,
             place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
         Served(
             ApiKey.DELETE_SHARE_GROUP_OFFSETS,
@@ -185,13 +201,29 @@ SERVED: dict[int, Served] = {
             writes=True,
             needs=SHARE_GROUPS,
             place=Place.ALONE,
+            feature=SHARE_VERSION,
         ),
         Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
-        Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=CONSUMER_GROUPS),
-        Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS),
-        Served(ApiKey.STREAMS_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=STREAMS_GROUPS),
-        Served(ApiKey.STREAMS_GROUP_DESCRIBE, needs=STREAMS_GROUPS),
-        Served(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, elements_max=DECIDED_AT_ONCE_MAX),
+        Served(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            needs=CONSUMER_GROUPS,
+            feature=GROUP_VERSION,
+        ),
+        Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS, feature=GROUP_VERSION),
+        Served(
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            needs=STREAMS_GROUPS,
+            feature=STREAMS_VERSION,
+        ),
+        Served(ApiKey.STREAMS_GROUP_DESCRIBE, needs=STREAMS_GROUPS, feature=STREAMS_VERSION),
+        Served(
+            ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            needs=(needed.features,),
+            feature=STREAMS_VERSION,
+        ),
         Served(ApiKey.CREATE_TOPICS, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.CREATE_PARTITIONS, writes=True, place=Place.CONTROLLER),

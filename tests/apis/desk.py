@@ -30,7 +30,13 @@ from tests.archiving import archive_all
 from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
-LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
+LOOK_FIRST = {
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+}
 """They write now and then, and are answered without that while nothing can be written."""
 
 
