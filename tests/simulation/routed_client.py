@@ -156,11 +156,11 @@ class RoutedClient:
             return next(iter(self._wires.values()))
         partitions = _partitions_of(ask.request)
         subject = partitions[0] if partitions else _key_of(ask.request)
-        if subject not in astray:
-            may_be = self.name != READER and getattr(ask.request, "acks", 1)  # without an answer it would be lost
-            is_astray = may_be and self._dice.random() < ASTRAY
+        has_answer = bool(getattr(ask.request, "acks", 1))  # without one, it would be lost on a wrong way
+        if has_answer and subject not in astray:
+            is_astray = self.name != READER and self._dice.random() < ASTRAY
             astray[subject] = self._any() if is_astray or subject is None else self._nodes.get(subject)
-        wire = self._wires.get(astray[subject])
+        wire = self._wires.get(astray[subject] if has_answer else self._nodes.get(subject))
         if wire is None or wire.is_over:
             raise Gone
         return wire
