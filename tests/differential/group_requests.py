@@ -17,6 +17,11 @@ from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.groups.streams_group_describe import StreamsGroupDescribeRequest
+from pipeline_broker.wire.messages.groups.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.admin_requests import groups
@@ -189,6 +194,39 @@ def consumer_group_describe(draw: st.DrawFn, version: int) -> Ask:
 
 
 @st.composite
+def streams_group_heartbeat(draw: st.DrawFn, version: int) -> Ask:
+    """What is refused, and what leaves, as of consumer groups."""
+    it = StreamsGroupHeartbeatRequest
+    tasks = st.sampled_from([None, [], [it.TaskIds("0", [0])]])
+    request = it(
+        group_id=draw(groups),
+        member_id=draw(members),
+        member_epoch=draw(st.sampled_from([-3, -2, -1, 1, 5])),
+        instance_id=draw(st.sampled_from([None, "static", ""])),
+        rack_id=draw(st.sampled_from([None, "rack", ""])),
+        topology=draw(st.sampled_from([None, it.Topology(0, [it.Subtopology("0", ["one"])])])),
+        active_tasks=draw(tasks),
+        standby_tasks=draw(tasks),
+        warmup_tasks=draw(tasks),
+    )
+    return ask(version, request)
+
+
+@st.composite
+def streams_group_describe(draw: st.DrawFn, version: int) -> Ask:
+    wanted = draw(st.lists(groups, max_size=3, unique=True))
+    request = StreamsGroupDescribeRequest(wanted, draw(st.booleans()))
+    if version >= 1:
+        request.include_topology_description = draw(st.booleans())
+    return ask(version, request)
+
+
+@st.composite
+def topology_description_update(draw: st.DrawFn, version: int) -> Ask:
+    return ask(version, StreamsGroupTopologyDescriptionUpdateRequest(draw(groups), draw(members)))
+
+
+@st.composite
 def offset_delete(draw: st.DrawFn, version: int) -> Ask:
     topic, partition = OffsetDeleteRequest.OffsetDeleteRequestTopic, OffsetDeleteRequest.OffsetDeleteRequestPartition
     wanted = draw(st.dictionaries(topics, st.lists(partitions, min_size=1, max_size=2, unique=True), max_size=2))
@@ -209,4 +247,7 @@ GROUP_REQUESTS = {
     ApiKey.OFFSET_DELETE: offset_delete,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_group_heartbeat,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_group_describe,
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: topology_description_update,
 }
