@@ -312,7 +312,7 @@ class Dashboard:
 
 
 def _lags(history: History, group: str | None, asker: Asker) -> dict[str, Any]:
-    # Pages ask every few seconds, so this is no denial.
+    # Not logged as a denial: pages ask every few seconds.
     if group is None and not asker.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, is_logged=False):
         return {"ages": [], "lag": [], "reason": "The lag of all groups needs Describe on the cluster."}
     return history.lags(trio.current_time(), group)

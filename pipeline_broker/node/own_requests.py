@@ -54,6 +54,6 @@ class OwnRequests:
         caller = Caller(server, broker, Session(host="", listener="", is_trusted=True))
         try:
             return await caller.ask(request, broker.ports.clock_ms())
-        except Exception:  # the broker goes on, as after a failed request of a client
+        except Exception:  # the broker continues, as after a failed request of a client
             logger.exception("a request of the broker to itself failed")
             return None

@@ -29,7 +29,7 @@ ROLES = {b"[admin]": False, b"[read-only]": True}
 
 
 class HttpUser(NamedTuple):
-    """A user who has authenticated. A read-only one sees what its rights allow, and changes nothing."""
+    """A user who has authenticated. A read-only one changes nothing."""
 
     name: str
     is_read_only: bool = False

@@ -195,7 +195,7 @@ def consumer_group_describe(draw: st.DrawFn, version: int) -> Ask:
 
 @st.composite
 def streams_group_heartbeat(draw: st.DrawFn, version: int) -> Ask:
-    """What is refused, and what leaves, as of consumer groups."""
+    """Refused requests and leaves, as for consumer groups."""
     it = StreamsGroupHeartbeatRequest
     tasks = st.sampled_from([None, [], [it.TaskIds("0", [0])]])
     request = it(

@@ -1,4 +1,4 @@
-"""What happens to the brokers of a simulated cluster: a task that carries out the faults of a scenario at their times.
+"""The faults of the brokers of a simulated cluster: a task that carries out the faults of a scenario at their times.
 
 Rules of this file: as of `faults`; the supervisor of the world starts again what ended.
 """
@@ -14,7 +14,7 @@ WANTED = (
     "WriteTxnMarkersRequest to another broker",
     *(f"fault: {kind}" for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset", "hold")),
 )
-"""What many scenarios must have seen, or they were blind."""
+"""Events that many scenarios must have seen."""
 
 
 async def happen(world, _nursery):

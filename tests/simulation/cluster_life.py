@@ -36,7 +36,7 @@ PORT = 9092
 METADATA = "__cluster_metadata"
 DISK_ERRORS = (os.strerror(errno.EIO), "simulated")
 SETTLED_SECONDS_MAX = 15.0
-"""Behind the last fault: more than a controller waits for members that do not join again."""
+"""After the last fault: more than a controller waits for members that do not join again."""
 SETTLED_POLL_SECONDS = 0.02
 ELSEWHERE = frozenset(
     {
@@ -49,7 +49,7 @@ ELSEWHERE = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,  # a forwarded request got no answer
     }
 )
-"""What a broker answers because of others; clients try again."""
+"""Errors that a broker answers because of others; clients try again."""
 
 
 class NodeTrace:
@@ -103,7 +103,7 @@ class ClusterLife(Life):
         return self.node.disk, self.node.trace
 
     def _count_requests(self):
-        """Count what goes to other brokers."""
+        """Count requests to other brokers."""
         role, seen, ask, forward = self.role, self.world.seen, self.role.ask, self.role.forward
 
         def counted_ask(node_id, request, *arguments):
@@ -287,7 +287,7 @@ class ClusterWorld(World):
         self.complain(f"stuck: {self._unsettled()}")
 
     def _unsettled(self):
-        """What keeps the cluster from being one, as a text; None when all is well."""
+        """The disagreement of the brokers, as a text; None without one."""
         for node in self.nodes.values():
             if node.life is None or not node.life.is_serving:
                 return f"broker {node.node_id} does not serve"
@@ -323,7 +323,7 @@ class ClusterWorld(World):
 
 
 def _view(broker):
-    """What all brokers must agree on."""
+    """Facts that all brokers must agree on."""
     image = broker.members.image
     return (
         {node_id: (node.generation, node.state is NodeState.JOINED) for node_id, node in image.nodes.items()},
@@ -332,6 +332,6 @@ def _view(broker):
 
 
 def _is_closed(broker, topic, partition):
-    """Whether it leads a partition and does not serve it."""
+    """Return whether it leads a partition and does not serve it."""
     leader = broker.leadership.leader_of(topic, partition).broker_id
     return leader == broker.config.node_id and broker.logs.find(topic, partition) is None

@@ -1,4 +1,4 @@
-"""What happens in a simulation of a cluster, drawn from a seed.
+"""The scenario of a simulated cluster, drawn from a seed.
 
 Rules of this file: as of `scenario`, whose traffic it has; what is drawn beside that is the brokers, the links between
 them, their clocks, and what befalls them.
@@ -40,7 +40,7 @@ CUT_MS = (20, 200, 1500, 7000)
 
 @attrs.frozen
 class ClusterFault(Fault):
-    """What befalls brokers: `node`, and the links to `other`; both are 0 where it is about all."""
+    """A fault of brokers: `node`, and the links to `other`; both are 0 where it is about all."""
 
     node: int = 0
     other: int = 0
@@ -131,7 +131,7 @@ def _cut(dice, brokers):
 
 
 def _cut_and_kill(dice, brokers):
-    """What a process has sent arrives after its end."""
+    """Bytes of a process arrive after its end."""
     (cut,) = _cut(dice, brokers)
     return [cut, ClusterFault("kill", cut.at + dice.choice((0.001, 0.01, 0.05)), node=cut.node)]
 

@@ -44,7 +44,7 @@ class Controller:
         self.asked.append((request, done))
 
     def answer(self):
-        """Create the topics that are asked for."""
+        """Create the requested topics."""
         for request, done in self.asked:
             done(self.desk.ask(request, 7))
         self.asked.clear()

@@ -39,7 +39,7 @@ Step = ModernStep[Any, Any]
 
 
 class MemberRequest(Protocol):
-    """The part of a heartbeat that identifies the member, and what it owns; None if it does not say."""
+    """The part of a heartbeat that identifies the member, and its assignment; None if the request omits it."""
 
     @property
     def group_id(self) -> str: ...

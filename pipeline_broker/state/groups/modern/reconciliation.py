@@ -101,4 +101,4 @@ class Reconciliation:
         return found
 
     def convert(self, found: Difference) -> None:
-        """Change the difference where the member can keep what it has in another form."""
+        """Change the difference where the member can keep an assigned part in another form."""
