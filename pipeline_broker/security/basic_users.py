@@ -25,7 +25,7 @@ FILE_BYTES_MAX = 64 << 10
 USERS_MAX = 100
 """Users of HTTP ports. Each request is compared with all of them."""
 ROLES = {b"[admin]": False, b"[read-only]": True}
-"""Whether the users below a line are read-only."""
+"""True for the role whose users are read-only."""
 
 
 class HttpUser(NamedTuple):
