@@ -356,7 +356,8 @@ class _Fetch:
         if not misled:
             return
         name_of = self._call.broker.topic_name
-        places = [(name or name_of(topic_id) or "", partition) for name, topic_id, partition in misled]
+        # These versions name topics by id.
+        places = [(name_of(topic_id) or "", partition) for _, topic_id, partition in misled]
         leaders, addresses = current_leaders(self._call, places)
         for data, leader in zip(misled.values(), leaders, strict=True):
             data.current_leader = FetchLeaderIdAndEpoch(*leader)
