@@ -13,8 +13,8 @@ from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.groups.streams.internal_topics import ConfiguredSubtopology
-from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup, DescribedStreamsMember
+from pipeline_broker.state.groups.streams.internal_topics import ConfiguredSubtopology, topic_names
+from pipeline_broker.state.groups.streams.messages import DescribedStreamsMember
 from pipeline_broker.state.groups.streams.tasks import Tasks
 from pipeline_broker.state.groups.streams.topology import Subtopology, TopicInfo
 from pipeline_broker.state.groups.streams.topology_description import description_status
@@ -46,7 +46,7 @@ def _describe(call: Call, group_id: str, request: StreamsGroupDescribeRequest) -
     described = groups.coordinator.streams.describe(group_id)
     if described.not_found is not None:
         return _refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, described.not_found)
-    if not all(map(topics_allowed(call, AclOperation.DESCRIBE), _topics(described))):
+    if not all(map(topics_allowed(call, AclOperation.DESCRIBE), topic_names(described.subtopologies))):
         return _refused(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
     group = DescribedGroup(
         group_id=group_id,
@@ -67,28 +67,12 @@ def _describe(call: Call, group_id: str, request: StreamsGroupDescribeRequest) -
     return group
 
 
-def _topics(described: DescribedStreamsGroup) -> dict[str, None]:
-    return dict.fromkeys(
-        name
-        for part in described.subtopologies
-        for name in (
-            *part.source_topics,
-            *part.repartition_sink_topics,
-            *(topic.name for topic in (*part.repartition_source_topics, *_changelogs(part))),
-        )
-    )
-
-
-def _changelogs(part: ConfiguredSubtopology | Subtopology) -> tuple[TopicInfo, ...]:
-    return part.changelog_topics if isinstance(part, ConfiguredSubtopology) else part.state_changelog_topics
-
-
 def _subtopology(part: ConfiguredSubtopology | Subtopology) -> StreamsGroupDescribeResponse.Subtopology:
     return Response.Subtopology(
         subtopology_id=part.id,
         source_topics=sorted(part.source_topics),
         repartition_sink_topics=sorted(part.repartition_sink_topics),
-        state_changelog_topics=_topic_infos(_changelogs(part)),
+        state_changelog_topics=_topic_infos(part.state_changelog_topics),
         repartition_source_topics=_topic_infos(part.repartition_source_topics),
     )
 

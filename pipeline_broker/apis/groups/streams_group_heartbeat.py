@@ -12,7 +12,7 @@ from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus, TopologyProblem
+from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus, TopologyProblem, topic_names
 from pipeline_broker.state.groups.streams.messages import HeartbeatRequest, HeartbeatResult, OwnEndpoint
 from pipeline_broker.state.groups.streams.records import topology_value
 from pipeline_broker.state.groups.streams.tasks import PartitionsBySubtopology
@@ -71,16 +71,7 @@ def _heartbeat(call: Call, request: StreamsGroupHeartbeatRequest) -> Result:
 
 
 def _refused_topics(call: Call, topology: Topology) -> StreamsGroupHeartbeatResponse | None:
-    names = dict.fromkeys(
-        name
-        for part in topology.subtopologies
-        for name in (
-            *part.source_topics,
-            *part.repartition_sink_topics,
-            *(topic.name for topic in part.repartition_source_topics),
-            *(topic.name for topic in part.state_changelog_topics),
-        )
-    )
+    names = topic_names(topology.subtopologies)
     internal = [name for name in names if name in call.broker.internal_topics]
     if internal:
         return Response(
@@ -147,14 +138,13 @@ def _offsets(offsets: Iterable[StreamsGroupHeartbeatRequest.TaskOffset] | None) 
 
 
 def _answer(call: Call, result: HeartbeatResult) -> Send:
-    lag = result.acceptable_recovery_lag
     response = Response(
         error_code=result.error,
         error_message=result.message,
         member_id=result.member_id,
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
-        acceptable_recovery_lag=lag,
+        acceptable_recovery_lag=result.acceptable_recovery_lag,
         task_offset_interval_ms=result.task_offset_interval_ms,
         status=[Response.Status(each.status, each.detail) for each in _statuses(call, result)],
         endpoint_information_epoch=result.endpoint_epoch,

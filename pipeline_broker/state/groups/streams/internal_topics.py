@@ -9,7 +9,7 @@ Counterpart in Kafka: `InternalTopicManager`, `RepartitionTopics`, `Copartitione
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ __all__ = [
     "StreamsStatus",
     "TopologyProblem",
     "configure",
+    "topic_names",
 ]
 
 PartitionsOf: TypeAlias = Callable[[str], int | None]
@@ -60,15 +61,29 @@ class ConfiguredSubtopology(NamedTuple):
     source_topics: tuple[str, ...]
     repartition_sink_topics: tuple[str, ...]
     repartition_source_topics: tuple[TopicInfo, ...]
-    changelog_topics: tuple[TopicInfo, ...]
+    state_changelog_topics: tuple[TopicInfo, ...]
 
     @property
     def is_stateful(self) -> bool:
-        return bool(self.changelog_topics)
+        return bool(self.state_changelog_topics)
 
     @property
     def input_topics(self) -> frozenset[str]:
         return frozenset(self.source_topics).union(topic.name for topic in self.repartition_source_topics)
+
+
+def topic_names(parts: Iterable[Subtopology | ConfiguredSubtopology]) -> dict[str, None]:
+    # Each name once, in the order of the subtopologies.
+    return dict.fromkeys(
+        name
+        for part in parts
+        for name in (
+            *part.source_topics,
+            *part.repartition_sink_topics,
+            *(topic.name for topic in part.repartition_source_topics),
+            *(topic.name for topic in part.state_changelog_topics),
+        )
+    )
 
 
 class ConfiguredTopology(NamedTuple):
@@ -256,7 +271,7 @@ def _missing_topics(
     wanted = {
         topic.name: topic
         for part in subtopologies
-        for topic in (*part.repartition_source_topics, *part.changelog_topics)
+        for topic in (*part.repartition_source_topics, *part.state_changelog_topics)
     }
     missing = []
     for name, topic in sorted(wanted.items()):

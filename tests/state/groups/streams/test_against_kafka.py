@@ -230,7 +230,7 @@ def our_answer(topology, existing):
             part.id: {
                 "tasks": part.tasks,
                 "repartition": {topic.name: topic.partitions for topic in part.repartition_source_topics},
-                "changelogs": {topic.name: topic.partitions for topic in part.changelog_topics},
+                "changelogs": {topic.name: topic.partitions for topic in part.state_changelog_topics},
             }
             for part in found.subtopologies
         }
