@@ -5,10 +5,16 @@ Rules of this file: as there.
 
 from contextlib import contextmanager
 
+import trio
+
 from pipeline_broker.broker.cluster_members import ClusterMembers
 from pipeline_broker.broker.remote_markers import RemoteMarkers
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.node.member import Member
 from tests.stages.sabotage import replaced
+
+LATEST_EPOCH = 1 << 30
+LATE_SECONDS = 0.2
 
 
 def foreign_markers_skipped():
@@ -32,6 +38,36 @@ def complete_before_markers():
 def markers_sent_once():
     """A marker that was refused or lost is not sent again."""
     return replaced(RemoteMarkers, "_wait", lambda *_: None)
+
+
+@contextmanager
+def earlier_coordinators_obeyed():
+    """A partition takes the marker of a process that a later one of the same coordinator has replaced."""
+
+    def check(states, producer_id, epoch, _, version):
+        original(states, producer_id, epoch, LATEST_EPOCH, version)
+
+    with replaced(ProducerStates, "check_marker", check) as original:
+        yield
+
+
+@contextmanager
+def served_before_joined():
+    """A member serves before it has applied the record of its own process (C1)."""
+
+    async def join(member, listeners):
+        *found, member.own = await original_join(member, listeners)
+        return found
+
+    async def receive(member):
+        own, member.own = getattr(member, "own", None), None
+        if own is None:
+            return await original_receive(member)
+        await trio.sleep(LATE_SECONDS)
+        return [own]
+
+    with replaced(Member, "join", join) as original_join, replaced(Member, "_receive", receive) as original_receive:
+        yield
 
 
 def same_producer_ids():

@@ -12,7 +12,10 @@ WANTED = (
     "a request was forwarded",
     "AddPartitionsToTxnRequest to another broker",
     "WriteTxnMarkersRequest to another broker",
-    *(f"fault: {kind}" for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset", "hold")),
+    *(
+        f"fault: {kind}"
+        for kind in ("kill", "power cut", "stop", "supervisor", "cut", "cut one way", "reset", "hold", "late marker")
+    ),
 )
 """Events that many scenarios must have seen."""
 
@@ -80,6 +83,10 @@ def _hold(world, node, fault, happening):
         stream.hold(fault.number * MILLISECOND)
 
 
+def _late_marker(world, node, fault, happening):
+    node.life.marker_late_ms = fault.number
+
+
 FAULTS = {
     "kill": _kill,
     "power cut": _power_cut,
@@ -91,4 +98,5 @@ FAULTS = {
     "cut one way": _cut,
     "reset": _reset,
     "hold": _hold,
+    "late marker": _late_marker,
 }

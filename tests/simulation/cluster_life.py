@@ -21,6 +21,7 @@ from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.supervisor import RESTART_SECONDS
 from pipeline_broker.state.leadership.nodes import NodeState
+from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import EPOCH_MS, MILLISECOND
 from tests.simulation.leaders import Leaders
@@ -38,6 +39,8 @@ DISK_ERRORS = (os.strerror(errno.EIO), "simulated")
 SETTLED_SECONDS_MAX = 15.0
 """After the last fault: more than a controller waits for members that do not join again."""
 SETTLED_POLL_SECONDS = 0.02
+SENT_SECONDS = 0.01
+"""A request is sent by then."""
 ELSEWHERE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -87,6 +90,7 @@ class ClusterLife(Life):
         self.advertised = dict.fromkeys(LISTENERS, ("broker.test", PORT + node.node_id))
         self.sockets = PeerSockets(world.links, self, node.node_id)
         self.role = role_of(self.sockets, node.node_id)
+        self.marker_late_ms = 0  # the next marker for another broker arrives that late, and this process ends
         self._is_ready = False
         self._count_requests()
 
@@ -108,6 +112,10 @@ class ClusterLife(Life):
 
         def counted_ask(node_id, request, *arguments):
             seen[f"{type(request).__name__} to another broker"] += 1
+            if isinstance(request, WriteTxnMarkersRequest) and self.marker_late_ms:
+                self.sockets.hold(node_id, self.marker_late_ms * MILLISECOND)
+                self.marker_late_ms = 0
+                trio.lowlevel.spawn_system_task(self._kill_soon)
             ask(node_id, request, *arguments)
 
         def counted_forward(request):
@@ -179,6 +187,10 @@ class ClusterLife(Life):
                 self.world.seen["bytes were under way when their process ended"] += 1
             self.sockets.kill()
             super().kill(power=power)
+
+    async def _kill_soon(self):
+        await trio.sleep(SENT_SECONDS)
+        self.kill(power=False)
 
     def explains(self, error_code):
         return error_code in ELSEWHERE
@@ -269,6 +281,7 @@ class ClusterWorld(World):
         self.links.heal_all()
         for node in self.nodes.values():
             node.disk.fail_later(None, 0)
+            node.life.marker_late_ms = 0
 
     async def begin_last_life(self, nursery):
         self.end_faults()

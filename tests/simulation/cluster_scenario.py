@@ -31,6 +31,9 @@ CLIENTS = {
 SPREAD_TOPICS = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
 LATE_MARKERS_SHARE = 0.1
 """Of the scenarios, how many are about markers that arrive late."""
+RISING_SHARE = 0.2
+LONG_MS = 60_000
+OPEN_MS = (50, 150, 300)
 CLOCK_MS = 300_000
 """The most that a clock is wrong."""
 RATES = (0.9, 1.0, 1.0, 1.1)
@@ -59,16 +62,17 @@ def draw_cluster(seed):
     if "committed reader" in kinds:
         kinds[0] = "transactional"  # makes the topic that is read
     clients = [client_of(dice, kind, f"c{index}", partitions) for index, kind in enumerate(kinds)]
-    if has_late_markers:
-        clients = [attrs.evolve(client, acts=client.acts * 4, reset_after=None) for client in clients]
     spread = str(dice.choice((brokers, brokers, 2 * brokers - 1)))
+    clients = [_in_cluster(dice, client) for client in clients]
+    if has_late_markers:
+        clients = [_marked_late(dice, client, partitions) for client in clients]
     return attrs.evolve(
         scenario,
         seed=seed,
         script_seed=script_seed,
         partitions=partitions,
         settings=tuple((name, spread if name in SPREAD_TOPICS else value) for name, value in scenario.settings),
-        clients=tuple(_in_cluster(dice, client) for client in clients),
+        clients=tuple(clients),
         faults=_late_markers(dice, brokers) if has_late_markers else _faults(dice, brokers),
         cluster=ClusterPlan(
             brokers=brokers,
@@ -91,6 +95,16 @@ def _in_cluster(dice, client):
     if client.kind == "modern member":
         client = attrs.evolve(client, shared="modern")
     return attrs.evolve(client, timeout_ms=timeout_ms_of(dice, client))
+
+
+def _marked_late(dice, client, partitions):
+    """With transactions of all partitions that are open when markers of earlier ones arrive, mostly of their epoch."""
+    rises = dice.random() < RISING_SHARE
+    acts = [
+        attrs.evolve(act, version=act.version if rises else 9, count=partitions, wait=dice.choice(OPEN_MS))
+        for act in client.acts * 4
+    ]
+    return attrs.evolve(client, acts=tuple(acts), reset_after=None, timeout_ms=LONG_MS)
 
 
 def _faults(dice, brokers):
@@ -145,12 +159,10 @@ def _hold_and_kill(dice, brokers):
 
 def _late_markers(dice, brokers):
     """Markers of a coordinator arrive when its successor has ended their transactions, and others have begun."""
-    node, faults = dice.randint(1, brokers), []
-    for number in range(8):
-        at = 0.1 + number * 0.5
-        faults.append(ClusterFault("hold", at, dice.randint(150, 450), node=node))
-        faults.append(ClusterFault("kill", at + dice.choice((0.02, 0.05)), node=node))
-    return tuple(faults)
+    node = dice.randint(1, brokers)
+    return tuple(
+        ClusterFault("late marker", 0.1 + number * 0.5, dice.randint(150, 450), node=node) for number in range(8)
+    )
 
 
 def _reset(dice, brokers):

@@ -268,6 +268,7 @@ class PeerSockets:
         self.node_id = node_id
         self.streams = []
         self.is_dead = False
+        self.held = {}  # node -> until when what is sent to it is held
         self.accept = None
         self._links = links
         self._life = life
@@ -308,12 +309,19 @@ class PeerSockets:
     async def connect(self, node_id, hello):
         await trio.lowlevel.checkpoint()
         stream = self._links.connect(self, node_id)
+        stream.hold(self.held.get(node_id, 0.0) - trio.current_time())
         await stream.send_all(json.dumps(hello).encode() + b"\n")
         return stream
 
     def to(self, node_id):
         """The ends of all connections to another broker."""
         return [stream for other, stream in self.streams if other == node_id]
+
+    def hold(self, node_id, seconds):
+        """Let what is sent to a broker from now on arrive later."""
+        self.held[node_id] = trio.current_time() + seconds
+        for stream in self.to(node_id):
+            stream.hold(seconds)
 
     @property
     def has_bytes_under_way(self):

@@ -381,6 +381,7 @@ def in_cluster(finds, active, clients=(), faults=()):
 
 
 TRANSACTIONAL = ("transactional",)
+LATE_MARKER = ("late marker",)
 ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
@@ -437,6 +438,10 @@ BUGS = {
         "hanging", cluster_bugs.complete_before_markers, TRANSACTIONAL
     ),
     "send a marker once": in_cluster("for ever", cluster_bugs.markers_sent_once, TRANSACTIONAL),
+    "obey an earlier coordinator": in_cluster(
+        "aborted-seen", cluster_bugs.earlier_coordinators_obeyed, TRANSACTIONAL, LATE_MARKER
+    ),
+    "serve before the join": in_cluster("aborted-seen", cluster_bugs.served_before_joined, TRANSACTIONAL, LATE_MARKER),
     "give out the same producer ids": in_cluster("given out twice", cluster_bugs.same_producer_ids),
     "lead all partitions": in_cluster("leader: ", cluster_bugs.all_led),
     "miss records of the controller": in_cluster("the controller", cluster_bugs.records_missed),

@@ -94,11 +94,17 @@ class Transactional:
             v3_and_below_producer_epoch=self.producer[1],
             v3_and_below_topics=[topic],
         )
-        owner = self.world.transfers.owners[self.transactional_id]
-        (exchange,) = client.send(Ask(request, 3))
-        answer = await client.wait_for(exchange)
-        found = [found for topic in answer.results_by_topic_v3_and_below for found in topic.results_by_partition]
-        return self._are_served(client, request, [one.partition_error_code for one in found], owner)
+        for _ in range(RETRIES_MAX):
+            owner = self.world.transfers.owners[self.transactional_id]
+            (exchange,) = client.send(Ask(request, 3))
+            answer = await client.wait_for(exchange)
+            found = [found for topic in answer.results_by_topic_v3_and_below for found in topic.results_by_partition]
+            codes = [one.partition_error_code for one in found]
+            if not any(code in SOON or client.life.explains(code) for code in codes):
+                return self._are_served(client, request, codes, owner)
+            await pause(self.world)
+        self.world.complain(f"{client!r}: AddPartitionsToTxn was answered {ErrorCode(codes[0]).name} for ever")
+        return False
 
     async def _write(self, client, transaction, partitions):
         """All batches at once; whether all were taken."""
