@@ -233,6 +233,9 @@ class Core:
 
             assert self._nursery is not None, "called while the broker runs"
             registry = EmbeddedRegistry(self.turn, lambda: self.serving.controller)
+            running = self.serving.controller
+            registry.attach(running.broker, running.server)
+            self.brokers.first.opened = registry.attach
             await self._nursery.start(registry.run)
             self._registry = registry
         return self._registry.url
