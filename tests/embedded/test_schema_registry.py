@@ -131,6 +131,8 @@ def test_a_registry_that_starts_later_validates_too_and_without_one_the_error_na
         broker.create_topic("t", configs=VALIDATION)
         assert not is_refused(broker, "t", known)
         assert is_refused(broker, "t", b"int")
+        with pytest.raises(RefusedError, match="INVALID_RECORD: the value has no schema id"):
+            broker.produce("t", "int")
 
 
 def test_a_broker_with_a_directory_validates_after_a_restart(tmp_path):
