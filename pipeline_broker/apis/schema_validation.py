@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_schemas"]
 
-# Cost of one record, about microseconds.
+# Cost of one record, and of the longest path of a message, about microseconds.
 RECORD_COST = 2
+PATH_COST = 16
 # The parts of a record in the order of `content_heads`.
 PARTS = ("key", "value")
 BY_TOPIC = "TopicNameStrategy"
@@ -66,18 +67,20 @@ def check_schemas(call: Call, log: PartitionLog, header: BatchHeader, batch: Buf
 
 def _check_heads(call: Call, topic: str, data: bytes, checks: list[_Check]) -> Stepwise[None]:
     faults: list[tuple[int, str]] = []
+    cost = RECORD_COST
     for index, found in enumerate(content_heads(data, HEAD_BYTES + PATH_BYTES_MAX)):
         for check in checks:
             head = found[check.number]
             if head is None or check.accepts(head):
                 continue
             reason = yield from check.reason_to_refuse(head)
+            cost = RECORD_COST + PATH_COST * sum(each.reads_paths for each in checks)
             if reason is not None:
                 faults.append((index, reason))
                 break  # one reason for each record
         if len(faults) == RECORD_ERRORS_MAX:
             break
-        if call.is_turn_over(RECORD_COST):
+        if call.is_turn_over(cost):
             yield None
     if faults:
         raise InvalidRecord(f"records of {topic} have no registered schema", tuple(faults))
@@ -95,11 +98,15 @@ class _Check:
         if self._is_by_topic:
             self._known.update(map(head_of, schemas.ids(f"{topic}-{part}")))
 
+    @property
+    def reads_paths(self) -> bool:
+        return bool(self._known_messages)
+
     def accepts(self, head: bytes) -> bool:
         start = head[:HEAD_BYTES]
         if start in self._known:
             return True
-        return bool(self._known_messages) and (start, _path(head)) in self._known_messages
+        return self.reads_paths and (start, _path(head)) in self._known_messages
 
     def reason_to_refuse(self, head: bytes) -> Stepwise[str | None]:
         part, schema_id = self._part, read_schema_id(head)

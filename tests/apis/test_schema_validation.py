@@ -273,6 +273,20 @@ def test_the_name_of_a_protobuf_message_is_that_of_its_path(path, reason):
     assert answer.error_code == (ErrorCode.INVALID_RECORD if reason else 0)
 
 
+def test_records_with_paths_take_more_turns():
+    turns = {}
+    for schema_id, path in ((1, b""), (4, b"\0")):
+        registry = Registry(names=NAMES, **{"shop.A": {4}, "shop.Order": {1}})
+        desk = desk_with(f"{VALUES}=true", f"{STRATEGY}={SUBJECTS}.{BY_RECORD}", registry=registry)
+        registry.read_names |= NAMES.keys()
+        message = request(*[(None, b"\0\0\0\0" + bytes([schema_id]) + path)] * 3000)
+        result, turns[schema_id] = desk.decide(message, VERSION), 0
+        while isinstance(result, Unfinished):
+            result, turns[schema_id] = go_on(result.steps), turns[schema_id] + 1
+        assert desk.finish(message, VERSION, result).responses[0].partition_responses[0].error_code == 0
+    assert turns[4] > turns[1] + 3000 * schema_validation.PATH_COST // 5000
+
+
 def test_a_long_record_name_is_shortened_in_the_error():
     registry = Registry(names={1: {(): "n" * 60_000}})
     answer = produce_by_name(BY_RECORD, KNOWN, registry=registry)
