@@ -263,7 +263,7 @@ class Core:
             del self.topics_asked[next(iter(self.topics_asked))]
 
     def _remember(self) -> None:
-        """Save the state before the first change of an island that its end must undo."""
+        # Before the first change of an island that its end must undo.
         if self._groups_before is not None and self._before is None:
             self._before = self._snapshot("island")
 

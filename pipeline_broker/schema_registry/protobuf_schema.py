@@ -177,7 +177,7 @@ def _is_of_the_log(line: str) -> bool:
 
 @contextlib.contextmanager
 def _standard_error_in(path: Path) -> Iterator[None]:
-    """Redirect file descriptor 2 to a file: the compiler writes its messages nowhere else."""
+    # The compiler writes its messages to file descriptor 2 only.
     before, file = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(file, 2)
     os.close(file)

@@ -42,7 +42,6 @@ def create(broker, name):
 
 
 def errors_of(servers, *values, **options):
-    """Return the error of each value, which is produced alone."""
     found = []
     producer = Producer({"bootstrap.servers": servers, **options})
     for value in values:

@@ -99,7 +99,6 @@ def register(broker, subject):
 
 
 def is_refused(broker, topic, value):
-    """Return whether a client that writes a value gets INVALID_RECORD."""
     errors = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error and error.code()))

@@ -94,7 +94,6 @@ def test_a_topic_that_cannot_be_read_is_logged_and_ends_the_wait(caplog):
 
 
 async def names_of(schemas, *ids):
-    """Return the record names of schemas, which are read first."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(schemas.run)
         for schema_id in ids:
