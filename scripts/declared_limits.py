@@ -76,7 +76,8 @@ LIMITS: dict[str, dict[str, str]] = {
         "worker/child.py": "MEMORY_BYTES_MAX FILE_BYTES_MAX",
         "worker/work.py": "OUTCOME_BYTES_MAX",
         "node/worker_process.py": "WAITING_MAX",
-        "schema_registry/formats.py": "REMEMBERED_MAX REMEMBERED_CHARACTERS_MAX",
+        "schema_registry/formats.py": "REMEMBERED_MAX REMEMBERED_CHARACTERS_MAX NAMES_CHARACTERS_MAX",
+        "node/known_schemas.py": "NAMED_SCHEMAS_MAX",
     },
     "files and objects": {
         "log/journal/segment.py": "SEGMENT_FILE_BYTES_MAX",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.config.properties import ConfigError, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
+
+    from pipeline_broker.base.schema_id import MessagePath
 
 __all__ = ["RegisteredSchemas", "check_schema_validation"]
 
@@ -31,11 +33,21 @@ class RegisteredSchemas(Protocol):
     def ids(self, subject: str) -> AbstractSet[int]:
         """Return the ids that are registered for a subject, including those of soft-deleted versions."""
 
+    def record_names(self, schema_id: int) -> Mapping[MessagePath, str] | None:
+        """Return the names of the records in a schema, empty for an unknown id; None if they must be read first.
+
+        Schemas other than Protobuf have at most one name, with the path ().
+        """
+
+    def read_record_names(self, schema_id: int, then: Callable[[], None]) -> None:
+        """Read the names for `record_names`, then call `then`, also if they cannot be read."""
+
 
 def check_schema_validation(configs: Settings, schemas: RegisteredSchemas | None) -> None:
     """Raise ConfigError if the settings of a topic require a schema registry that this broker does not have."""
     for name in VALIDATIONS:
         if schemas is None and configs.get(name) == "true":
             raise ConfigError(
-                f"{name}: this broker has no schema registry. Start it with --schema-registry, and without --brokers"
+                f"{name}: this broker has no schema registry. Start it with --schema-registry (in Python"
+                " schema_registry=True, in pytest kafka_schema_registry), and without --brokers"
             )

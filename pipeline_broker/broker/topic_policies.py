@@ -24,6 +24,8 @@ CODECS: Mapping[str, Compression] = {
     **{codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE},
 }
 GZIP_LEVEL_UNSET = -1
+# Package of the classes in `confluent.value.subject.name.strategy`.
+STRATEGIES = "io.confluent.kafka.serializers.subject."
 
 
 def rules_of(settings: TopicSettings) -> Rules:
@@ -34,18 +36,19 @@ def rules_of(settings: TopicSettings) -> Rules:
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
         keys_required="compact" in settings.cleanup_policy,
-        parts_with_schemas=_parts_with_schemas(settings),
+        subject_strategies=_subject_strategies(settings),
         append_time=settings.message_timestamp_type == "LogAppendTime",
         compression=_compression(settings),
     )
 
 
-def _parts_with_schemas(settings: TopicSettings) -> tuple[str, ...]:
-    is_validated = {
-        "key": settings.confluent_key_schema_validation,
-        "value": settings.confluent_value_schema_validation,
-    }
-    return tuple(part for part, wanted in is_validated.items() if wanted)
+def _subject_strategies(settings: TopicSettings) -> tuple[tuple[str, str], ...]:
+    found = []
+    if settings.confluent_key_schema_validation:
+        found.append(("key", settings.confluent_key_subject_name_strategy.removeprefix(STRATEGIES)))
+    if settings.confluent_value_schema_validation:
+        found.append(("value", settings.confluent_value_subject_name_strategy.removeprefix(STRATEGIES)))
+    return tuple(found)
 
 
 def _compression(settings: TopicSettings) -> Target | None:

@@ -10,10 +10,14 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["RequestFailedError", "Response", "basic_authorization", "send_request"]
+__all__ = ["RequestFailedError", "Response", "UntrustedServerError", "basic_authorization", "send_request"]
 
 
 class RequestFailedError(Exception):
+    pass
+
+
+class UntrustedServerError(RequestFailedError):
     pass
 
 
@@ -57,6 +61,7 @@ def send_request(
 
     Raises:
         RequestFailedError: the server cannot be reached, or its response cannot be read. The text is one line.
+        UntrustedServerError: the client does not trust the certificate of the server.
     """
     data = None if form is None else urlencode(form).encode()
     request = Request(url, data, dict(headers))  # noqa: S310 - http and https only, see `url`
@@ -72,4 +77,5 @@ def send_request(
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a host that IDNA refuses
         reason = getattr(error, "reason", error)
         words = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None) or reason
-        raise RequestFailedError(str(words)) from None
+        is_untrusted = isinstance(reason, ssl.SSLCertVerificationError)
+        raise (UntrustedServerError if is_untrusted else RequestFailedError)(str(words)) from None

@@ -295,7 +295,6 @@ class Producer:
         return send_batches(self._cluster, node, link, self._topic, encoded, self._options.acks, transactional_id)
 
     async def _receive(self, leader: _Leader) -> None:
-        """Handle the responses of a leader in the order of the requests, until none is in flight."""
         while leader.in_flight:
             request = leader.in_flight[0]
             try:

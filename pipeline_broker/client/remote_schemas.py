@@ -9,7 +9,12 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.http_request import RequestFailedError, basic_authorization, send_request
+from pipeline_broker.client.http_request import (
+    RequestFailedError,
+    UntrustedServerError,
+    basic_authorization,
+    send_request,
+)
 from pipeline_broker.client.record_json import JsonText
 from pipeline_broker.records.record import Record
 from pipeline_broker.schema_registry.decoding import decoded_json, schema_id_of
@@ -88,10 +93,15 @@ class RemoteSchemas:
         url = self._base + path
         try:
             response = send_request(url, self._headers, seconds_max=ANSWER_SECONDS_MAX, bytes_max=ANSWER_BYTES_MAX)
+        except UntrustedServerError as error:
+            raise _unread(url, str(error), "Name the file of its authority in SSL_CERT_FILE") from None
         except RequestFailedError as error:
             raise _unread(url, str(error)) from None
         if response.status == HTTPStatus.NOT_FOUND:
             return None
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            advice = "Write user and password into --schema-registry, as in https://USER:PASSWORD@HOST:PORT"
+            raise _unread(url, f"HTTP {response.status} {response.reason}", advice)
         if not response.is_success:
             raise _unread(url, f"HTTP {response.status} {response.reason}")
         try:
@@ -103,5 +113,5 @@ class RemoteSchemas:
         return answer
 
 
-def _unread(url: str, reason: str) -> ClientError:
-    return ClientError(f"cannot read the schema at {url}: {reason}. Check the address of --schema-registry")
+def _unread(url: str, reason: str, advice: str = "Check the address of --schema-registry") -> ClientError:
+    return ClientError(f"cannot read the schema at {url}: {reason}. {advice}")

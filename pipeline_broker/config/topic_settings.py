@@ -19,7 +19,9 @@ class TopicSettings(NamedTuple):
     compression_type: str
     compression_zstd_level: int
     confluent_key_schema_validation: bool
+    confluent_key_subject_name_strategy: str
     confluent_value_schema_validation: bool
+    confluent_value_subject_name_strategy: str
     delete_retention_ms: int
     file_delete_delay_ms: int
     flush_messages: int

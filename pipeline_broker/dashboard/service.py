@@ -143,7 +143,7 @@ class Dashboard:
     def _view_table(self, history: History) -> dict[str, View]:
         server, broker = self._server, self._broker
         return {
-            "broker": lambda request, *_: self._about(request),
+            "broker": lambda request, _, asker: self._about(request, asker),
             "brokers": lambda *_: brokers_view.brokers(broker),
             "topics": lambda _request, _, asker: topics_view.topics(broker, history.rates, _describes_topic(asker)),
             "topic": lambda _, name, asker: topics_view.topic(
@@ -289,7 +289,7 @@ class Dashboard:
 
         return await in_turns(shown())
 
-    def _about(self, request: HttpRequest) -> dict[str, Any]:
+    def _about(self, request: HttpRequest, asker: Asker) -> dict[str, Any]:
         mode, obstacle, user = self._server.mode, self._broker.logs.journal.room.obstacle, request.user
         return {
             **attrs.asdict(self._identity),
@@ -306,6 +306,7 @@ class Dashboard:
             "obstacle": None if obstacle is None else with_remedy(obstacle),
             "is_read_only": self._is_read_only or (user is not None and user.is_read_only),
             "user": user and user.name,
+            "limited_to": None if asker.rights is None else asker.name,
             "has_registry": self._registry is not None,
             "beside": None if self._beside is None else self._beside.authority,
         }

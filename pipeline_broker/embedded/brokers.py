@@ -46,6 +46,10 @@ class Brokers:
         return self._brokers[node_id]
 
     @property
+    def first(self) -> RestartableBroker:
+        return self._first
+
+    @property
     def is_cluster(self) -> bool:
         return len(self._brokers) > 1
 

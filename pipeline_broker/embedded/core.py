@@ -233,6 +233,9 @@ class Core:
 
             assert self._nursery is not None, "called while the broker runs"
             registry = EmbeddedRegistry(self.turn, lambda: self.serving.controller)
+            running = self.serving.controller
+            registry.attach(running.broker, running.server)
+            self.brokers.first.opened = registry.attach
             await self._nursery.start(registry.run)
             self._registry = registry
         return self._registry.url
@@ -260,7 +263,7 @@ class Core:
             del self.topics_asked[next(iter(self.topics_asked))]
 
     def _remember(self) -> None:
-        """Save the state before the first change of an island that its end must undo."""
+        # Before the first change of an island that its end must undo.
         if self._groups_before is not None and self._before is None:
             self._before = self._snapshot("island")
 

@@ -73,6 +73,7 @@ class BrokerRun:
         ports: the listeners, which outlive the run.
         timeline: receives the stamps of every request.
         fetch_parked: called when a fetch starts to wait for records.
+        opened: called with broker and server before the first request.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class BrokerRun:
         ports: KeptPorts,
         timeline: Timeline,
         fetch_parked: Callable[[], None],
+        opened: Callable[[Broker, SocketServer], None],
     ) -> None:
         self._options = options
         self._files = files
@@ -92,6 +94,7 @@ class BrokerRun:
         self._ports = ports
         self._timeline = timeline
         self._fetch_parked = fetch_parked
+        self._opened = opened
         self._ended = trio.Event()
         self._running: Running | None = None
         self._role_scope = trio.CancelScope()
@@ -140,6 +143,7 @@ class BrokerRun:
                 stack.callback(broker.logs.close)
                 assembled = assemble(options, listeners, journal, broker, wiring, self._timeline)
                 maintenance = maintenance_of(broker, wiring.segment_sealed)
+                self._opened(broker, assembled.server)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
                     if role is not None:

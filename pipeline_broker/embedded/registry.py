@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -10,13 +11,19 @@ from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
-from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
+from pipeline_broker.node.schema_registry import check_installed, registry_of, serving
 from pipeline_broker.node.worker_process import Workers
 from pipeline_broker.schema_registry.api import error_answer
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.web.hosts import LOOPBACK
 from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.node.known_schemas import KnownSchemas
+    from pipeline_broker.node.schema_registry import SchemaRegistry
+    from stages.socket_server import SocketServer
 
 __all__ = ["EmbeddedRegistry"]
 
@@ -32,7 +39,7 @@ class EmbeddedRegistry:
 
     Args:
         turn: lock that the broker holds while a run starts or ends.
-        find_running: returns the parts of the current run.
+        find_running: returns the parts of the current run, to which `attach` was called.
 
     Raises:
         EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
@@ -45,10 +52,16 @@ class EmbeddedRegistry:
             raise EmbeddedBrokerError(str(error)) from None
         self._turn, self._find_running = turn, find_running
         self._workers = Workers(PRELOADED)
-        self._running: Running | None = None
         self._registry: SchemaRegistry | None = None
+        self._schemas: KnownSchemas | None = None
+        self._validation = trio.CancelScope()
         self._port = 0
         self.url = ""
+
+    def attach(self, broker: Broker, server: SocketServer) -> None:
+        """Serve the schemas of a new run of the broker, also to the validation of its records."""
+        self._registry, self._schemas = registry_of(broker, server, self._workers)
+        self._validation.cancel()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Another call serves on the same port.
@@ -61,18 +74,20 @@ class EmbeddedRegistry:
             async with self._workers.serving(), serve as self.url:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
-                await trio.sleep_forever()
+                while True:
+                    assert self._schemas is not None, "`attach` was called"
+                    with trio.CancelScope() as self._validation:
+                        await self._schemas.run()
         except UnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
         async with self._turn:
             try:
-                running = self._find_running()
+                self._find_running()
             except EmbeddedBrokerError as error:
                 return error_answer(RegistryError(50001, str(error)))
-            if self._registry is None or running is not self._running:
-                self._running, self._registry = running, SchemaRegistry(running.broker, running.server, self._workers)
             registry = self._registry
+            assert registry is not None, "`attach` was called"
         # Answer after the turn, so that other calls do not wait for it.
         return await registry.answer(request)

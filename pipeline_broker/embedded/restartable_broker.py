@@ -22,10 +22,12 @@ from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNam
 from stages.committer import CommitFailedError
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.embedded.clock import AdvancedClock
     from pipeline_broker.files.memory_files import MemoryFiles
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.options import ServeOptions
+    from stages.socket_server import SocketServer
 
 __all__ = ["RestartableBroker"]
 
@@ -46,6 +48,7 @@ class RestartableBroker:
     Attributes:
         addresses: the host and port that clients of each listener connect to, by listener name; empty before the start.
         requests: the last requests of clients.
+        opened: called with broker and server of each run before its first request.
         is_stopped: True if the broker does not serve while the others of its cluster do.
     """
 
@@ -61,6 +64,7 @@ class RestartableBroker:
         self.node_id = options.config.node_id
         self.files = files
         self.requests = RecentRequests(requests_max, changed, self._names_of)
+        self.opened: Callable[[Broker, SocketServer], None] = lambda _broker, _server: None
         self.is_stopped = False
         self.addresses: Mapping[str, tuple[str, int]] = {}
         self._options = options
@@ -86,7 +90,9 @@ class RestartableBroker:
 
     async def start(self, nursery: trio.Nursery, peers: Path | None) -> None:
         options = attrs.evolve(self._options, cluster=peers)
-        run = BrokerRun(options, self.files, self._store, self._clock, self._ports, self.requests, self._changed)
+        run = BrokerRun(
+            options, self.files, self._store, self._clock, self._ports, self.requests, self._changed, self.opened
+        )
         await nursery.start(run.run if peers is None else functools.partial(self._run, run))
         self._current_run, self.is_stopped = run, False
         advertised = run.running.listeners.advertised(run.running.broker.config)

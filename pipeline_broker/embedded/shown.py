@@ -71,7 +71,7 @@ class Member:
 
 @attrs.frozen
 class Group:
-    """A consumer group or share group.
+    """A group of any type.
 
     Attributes:
         group_type: "classic", "consumer" (KIP-848), "share" or "streams".

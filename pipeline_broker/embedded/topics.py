@@ -71,7 +71,8 @@ async def produce(brokers: Brokers, name: str, record: NewRecord, partition: int
         raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
     leader = brokers.leader(f"produce({name!r})", name, partition).running
     answer = (await ask(leader, message, now_ms)).responses[0].partition_responses[0]
-    _check(f"produce({name!r})", answer.error_code, answer.error_message)
+    reasons = [each.batch_index_error_message for each in answer.record_errors]
+    _check(f"produce({name!r})", answer.error_code, *reasons or [answer.error_message])
     key = None if record.key is None else bytes(record.key)
     value = None if record.value is None else bytes(record.value)
     headers = tuple((title, None if content is None else bytes(content)) for title, content in record.headers)

@@ -28,7 +28,7 @@ def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecu
     try:
         tls = None if certificate is None else TlsContexts(store | may_change)
     except ConfigError as error:
-        raise StartError(f"--http-certificate: {error}") from None
+        raise StartError(f"--http-certificate: {str(error).removeprefix('ssl.keystore.location: ')}") from None
     try:
         security = HttpSecurity(tls, None if users is None else BasicUsers(users))
     except ConfigError as error:

@@ -25,6 +25,7 @@ __all__ = ["COMMAND_BYTES_MAX", "Command", "CommandAnswer", "CommandFailedError"
 logger = logging.getLogger(__name__)
 
 COMMAND_BYTES_MAX = 64 * 1024
+NAME_SHOWN_MAX = 100
 # The actions of `faults/commands.py`, which is imported on first use.
 FAULT_ACTIONS = ("add", "list", "remove", "clear", "release", "expire", "rebalance")
 
@@ -51,14 +52,18 @@ async def answer_of(text: bytes, commands: Mapping[str, Command], fatal: tuple[t
     """
     try:
         arguments = json.loads(text)
-        name = arguments.pop("command")
-        command = commands[name]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _refusal("the command is unknown or invalid")
+    except (ValueError, RecursionError):
+        return _refusal("the command is not JSON")
+    name = arguments.pop("command", None) if isinstance(arguments, dict) else None
+    if not isinstance(name, str):
+        return _refusal('a command is a JSON object such as {"command": "faults list"}')
+    command = commands.get(name)
+    if command is None:
+        return _refusal(f"unknown command {name[:NAME_SHOWN_MAX]!r}; use one of {', '.join(commands)}")
     try:
         inspect.signature(command).bind(**arguments)
-    except TypeError:
-        return _refusal("the arguments of the command are invalid")
+    except TypeError as error:
+        return _refusal(f"{name}: {str(error)[:NAME_SHOWN_MAX]}")
     try:
         return CommandAnswer(json.dumps(await command(**arguments)).encode())
     except CommandFailedError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
@@ -25,13 +25,14 @@ from pipeline_broker.records.errors import RecordError
 from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation
 from pipeline_broker.schema_registry.decoding import Decoded, coded, decode_all, schema_id_of
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
-from pipeline_broker.schema_registry.formats import PRELOADED
+from pipeline_broker.schema_registry.formats import PRELOADED, record_names
 from pipeline_broker.schema_registry.records import (
     SCHEMAS_TOPIC,
     SCHEMAS_TOPIC_CONFIGS,
     Change,
     read_changes,
 )
+from pipeline_broker.schema_registry.references import resolve
 from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decision, Steps, remembering
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
@@ -50,9 +51,11 @@ from stages.durable import wait_durable
 
 if TYPE_CHECKING:
     from pipeline_broker.base.byte_budget import ByteBudget
+    from pipeline_broker.base.schema_id import MessagePath
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.schema_registry.values import Schema
     from stages.socket_server import SocketServer
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "check_installed",
     "read_address",
     "refused",
+    "registry_of",
     "serving",
     "serving_of_broker",
 ]
@@ -260,8 +264,8 @@ class SchemaRegistry:
             try:
                 changes, offset = work() if is_small else await self._worker.run(work, SCHEMAS_TOPIC)
             except (RecordError, WorkFailedError, TookTooLongError, BusyError) as error:
-                reason = str(error) or type(error).__name__
-                logger.warning("%s: the batch at offset %d is ignored: %s", SCHEMAS_TOPIC, header.base_offset, reason)
+                offset = header.base_offset
+                logger.warning("%s: the batch at offset %d is ignored: %s", SCHEMAS_TOPIC, offset, _reason_of(error))
                 return
             await in_turns(self._apply(changes))
 
@@ -272,6 +276,17 @@ class SchemaRegistry:
                 logger.warning("%s: the record at offset %d is ignored: %s", SCHEMAS_TOPIC, offset, change)
             elif not (yield from self._state.apply_in_steps(change)):
                 logger.warning("%s: the record at offset %d is ignored: the registry is full", SCHEMAS_TOPIC, offset)
+
+    async def record_names(self, schema: Schema) -> Mapping[MessagePath, str] | None:
+        """Return the names of the records in a registered schema; None if no worker can read it, which is logged."""
+        try:
+            names: Mapping[MessagePath, str] = await self._worker.run(
+                Work(record_names, (resolve(self._state, schema),)), "records"
+            )
+        except (RegistryError, WorkFailedError, TookTooLongError, BusyError) as error:
+            logger.warning("records are refused: the names in their schema cannot be read: %s", _reason_of(error))
+            return None
+        return names
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[Decoded | None]:
         """Decode keys and values that were serialized with schemas of the registry to JSON.
@@ -290,7 +305,7 @@ class SchemaRegistry:
         try:
             decoded: Sequence[Decoded | None] = await self._worker.run(Work(decode_all, (tuple(found),)), "records")
         except (WorkFailedError, TookTooLongError, BusyError) as error:
-            logger.warning("records are shown without decoding: %s", str(error) or type(error).__name__)
+            logger.warning("records are shown without decoding: %s", _reason_of(error))
             return [None] * len(found)
         return decoded
 
@@ -329,6 +344,10 @@ class SchemaRegistry:
         error = await wait_durable(self._server, entries, on_durable)
         if error is not None:
             raise RegistryError(50001, f"The change could not be written: {error}")
+
+
+def _reason_of(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _decided(decision: Decision) -> Steps:
@@ -392,6 +411,15 @@ async def serving(
         nursery.cancel_scope.cancel()
 
 
+def registry_of(broker: Broker, server: SocketServer, worker: Worker) -> tuple[SchemaRegistry, KnownSchemas]:
+    """Return the registry of a broker, and the schemas that the broker then validates records with."""
+    registry = SchemaRegistry(broker, server, worker)
+    schemas = KnownSchemas(registry)
+    # The other brokers of a machine could not look ids up.
+    broker.schemas = schemas if broker.members is None else None
+    return registry, schemas
+
+
 @contextlib.asynccontextmanager
 async def serving_of_broker(
     broker: Broker, server: SocketServer, host: str, port: int, option: str, security: HttpSecurity
@@ -401,8 +429,7 @@ async def serving_of_broker(
     See `serving` for the other arguments and the errors.
     """
     workers = Workers(PRELOADED)
-    registry = SchemaRegistry(broker, server, workers)
-    schemas = KnownSchemas(registry)
+    registry, schemas = registry_of(broker, server, workers)
     guarded = GuardedRegistry(registry, HttpCallers(server, broker, "SCHEMA_REGISTRY"))
     async with (
         workers.serving(),
@@ -410,8 +437,6 @@ async def serving_of_broker(
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(schemas.run)
-        # The other brokers of a machine could not look ids up.
-        broker.schemas = schemas if broker.members is None else None
         yield registry, url
         nursery.cancel_scope.cancel()
 

@@ -71,8 +71,8 @@ class Rules:
     timestamp_before_max_ms: int = UNLIMITED
     timestamp_after_max_ms: int = 3_600_000
     keys_required: bool = False
-    parts_with_schemas: tuple[str, ...] = ()
-    """Of "key" and "value": those with ids of registered schemas, which `apis.schema_validation` checks."""
+    subject_strategies: tuple[tuple[str, str], ...] = ()
+    """Pairs of "key" or "value" and its subject name strategy, for `apis.schema_validation`."""
     append_time: bool = False
     compression: Target | None = None
     """Codec to recompress batches of other codecs with; None keeps the producer's codec."""

@@ -6,7 +6,7 @@ Resolution" of Avro's specification). The library receives the form, in which na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import avro.compatibility
@@ -14,6 +14,7 @@ import avro.errors
 import avro.name
 import avro.schema
 
+from pipeline_broker.base.schema_id import MessagePath
 from pipeline_broker.base.strict_json import InvalidJsonError, dump
 from pipeline_broker.schema_registry.avro_defaults import wrong_default
 from pipeline_broker.schema_registry.avro_form import (
@@ -26,7 +27,16 @@ from pipeline_broker.schema_registry.avro_form import (
 )
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 
-__all__ = ["canonical", "check_new", "identity", "incompatibilities", "parse", "sketch", "top_level_names"]
+__all__ = [
+    "canonical",
+    "check_new",
+    "identity",
+    "incompatibilities",
+    "parse",
+    "record_names",
+    "sketch",
+    "top_level_names",
+]
 
 
 class _FullNames(avro.name.Names):
@@ -130,6 +140,11 @@ def identity(text: str, dependencies: Mapping[str, str]) -> str:
 
 def top_level_names(schema: avro.schema.Schema) -> list[str]:
     return [field.name for field in schema.fields] if isinstance(schema, avro.schema.RecordSchema) else []
+
+
+def record_names(schema: avro.schema.Schema) -> Iterator[tuple[MessagePath, str]]:
+    if isinstance(schema, avro.schema.RecordSchema):
+        yield (), schema.fullname
 
 
 def incompatibilities(reader: avro.schema.Schema, writer: avro.schema.Schema) -> Sequence[str]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pipeline_broker.base.schema_id import HEAD_BYTES, read_schema_id
+from pipeline_broker.base.schema_id import HEAD_BYTES, read_message_path, read_schema_id
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, ResolvedSchema, parsed
 from pipeline_broker.schema_registry.references import resolve
@@ -42,7 +42,6 @@ SCHEMAS_CHARACTERS_MAX = 2 * TEXT_CHARACTERS_MAX
 DECODING_SECONDS_MAX = 2.0
 # Characters of the JSON of one payload. A page shows less.
 SHOWN_CHARACTERS_MAX = 4096
-INDEXES_MAX = 32
 
 Decoded = tuple[int, str, int]
 """The schema id, the JSON up to SHOWN_CHARACTERS_MAX, and the length of the whole JSON in characters."""
@@ -115,7 +114,7 @@ def decoded_json(resolved: ResolvedSchema, content: bytes) -> str | None:
     """Return a payload as JSON; None if it does not fit its schema."""
     read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[resolved.schema.type]
     try:
-        return json.dumps(read(resolved, content[HEAD_BYTES:]), ensure_ascii=False, default=_text)
+        return json.dumps(read(resolved, content), ensure_ascii=False, default=_text)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the libraries raise anything; an undecodable payload is shown as bytes
@@ -132,7 +131,7 @@ def _text(value: Any) -> str:
 
 
 def _json(_: ResolvedSchema, content: bytes) -> Any:
-    return json.loads(content)
+    return json.loads(content[HEAD_BYTES:])
 
 
 def _avro(it: ResolvedSchema, content: bytes) -> Any:
@@ -148,55 +147,19 @@ def _avro(it: ResolvedSchema, content: bytes) -> Any:
             return super().read_data(writers_schema, readers_schema, decoder)
 
     schema = parsed(it)
-    return BoundedReader(schema, schema).read(avro.io.BinaryDecoder(io.BytesIO(content)))
+    return BoundedReader(schema, schema).read(avro.io.BinaryDecoder(io.BytesIO(content[HEAD_BYTES:])))
 
 
 def _protobuf(it: ResolvedSchema, content: bytes) -> Any:
     from google.protobuf import json_format, message_factory  # noqa: PLC0415 - an extra, only needed for Protobuf
 
     file = parsed(it)
-    indexes, content = _indexes(content)
+    indexes, position = read_message_path(content)
     found = file.root.message_type[indexes[0]]
     name = f"{file.root.package}.{found.name}" if file.root.package else found.name
     for index in indexes[1:]:
         found = found.nested_type[index]
         name = f"{name}.{found.name}"
     pool = file.pool()
-    message = message_factory.GetMessageClass(pool.FindMessageTypeByName(name)).FromString(content)
+    message = message_factory.GetMessageClass(pool.FindMessageTypeByName(name)).FromString(content[position:])
     return json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
-
-
-def _indexes(content: bytes) -> tuple[list[int], bytes]:
-    """Return the path to the message type in its file, and the rest of the payload.
-
-    Each index selects a message within the previous one. An empty path means the first message.
-    """
-    count, position = _varint(content, 0)
-    if count > INDEXES_MAX:
-        raise ValueError("too many indexes")
-    indexes = []
-    for _ in range(count):
-        index, position = _varint(content, position)
-        if index < 0:
-            raise ValueError("an index is less than 0")
-        indexes.append(index)
-    return indexes or [0], content[position:]
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag-encoded number and the position after it.
-
-    Raises:
-        IndexError: the content ends within the number.
-        ValueError: the number has more than 6 bytes.
-    """
-    value = shift = 0
-    while True:
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 35:
-            raise ValueError("a number is too long")

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.schema_id import MessagePath
 from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting
 from pipeline_broker.schema_registry.contracts import reserved_fields
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
 
 __all__ = [
+    "NAMES_CHARACTERS_MAX",
     "PRELOADED",
     "TEXT_CHARACTERS_MAX",
     "Dependencies",
@@ -34,6 +36,7 @@ __all__ = [
     "identity",
     "incompatibilities",
     "parsed",
+    "record_names",
     "registered_identity",
     "reserved_differences",
     "serialized",
@@ -45,6 +48,8 @@ TEXT_CHARACTERS_MAX = 1 << 20
 # Texts of all cached schemas. A parsed schema takes up to 40 times the memory of its text.
 REMEMBERED_CHARACTERS_MAX = 2 << 20
 """Characters of the parsed schemas in a worker process."""
+NAMES_CHARACTERS_MAX = 64 << 10
+"""Characters of the record names of one schema. Further records have no name."""
 # A schema that does not fit into the cache would be parsed again for each comparison.
 assert TEXT_CHARACTERS_MAX <= REMEMBERED_CHARACTERS_MAX
 REMEMBERED_MAX = 64
@@ -313,6 +318,25 @@ def incompatibilities(reader: ResolvedSchema, writer: ResolvedSchema) -> Sequenc
     language = _module("avro_schema" if kind == "avro" else f"{kind}_compatibility")
     with _library_errors_refused():
         found: Sequence[str] = language.incompatibilities(parsed(reader), parsed(writer))
+    return found
+
+
+def record_names(resolved: ResolvedSchema) -> dict[MessagePath, str]:
+    """Return the names of the records in a schema, as subject name strategies use them.
+
+    They are the full names of all messages of a Protobuf schema. The path () has the full name of an Avro record, or
+    the title of a JSON Schema.
+
+    Raises:
+        RegistryError: see `parsed`.
+    """
+    found, characters = {}, 0
+    with _library_errors_refused():
+        for path, name in _module(f"{resolved.schema.type.value.lower()}_schema").record_names(parsed(resolved)):
+            characters += len(name)
+            if characters > NAMES_CHARACTERS_MAX:
+                break
+            found[path] = name
     return found
 
 

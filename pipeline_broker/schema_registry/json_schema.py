@@ -7,18 +7,19 @@ Nothing is fetched: a `$ref` leads into the schema or into one that it refers to
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 import jsonschema
 
+from pipeline_broker.base.schema_id import MessagePath
 from pipeline_broker.base.strict_json import dump, load
 from pipeline_broker.schema_registry.errors import invalid_schema
 from pipeline_broker.schema_registry.json_references import BY_NAME, References, subschemas
 from pipeline_broker.schema_registry.json_simplification import Simplification
 
-__all__ = ["Document", "canonical", "check_new", "parse", "sketch", "top_level_names"]
+__all__ = ["Document", "canonical", "check_new", "parse", "record_names", "sketch", "top_level_names"]
 
 # Limit of references that lead to references, which also ends a cycle.
 REFERENCE_DEPTH_MAX = 64
@@ -167,3 +168,9 @@ def sketch(text: str) -> str:
 def top_level_names(document: Document) -> list[str]:
     properties = document.root.get("properties") if isinstance(document.root, dict) else None
     return list(properties) if isinstance(properties, dict) else []
+
+
+def record_names(document: Document) -> Iterator[tuple[MessagePath, str]]:
+    title = document.root.get("title") if isinstance(document.root, dict) else None
+    if isinstance(title, str):
+        yield (), title

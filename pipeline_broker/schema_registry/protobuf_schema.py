@@ -13,20 +13,21 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
 from google.protobuf import descriptor_pool
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from pipeline_broker.base.schema_id import MessagePath
 from pipeline_broker.schema_registry.errors import invalid_schema
 from pipeline_broker.schema_registry.protobuf_form import clear_options, normalized, sketch_of
 from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
-__all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch", "top_level_names"]
+__all__ = ["ProtobufFile", "canonical", "identity", "parse", "record_names", "serialized", "sketch", "top_level_names"]
 
 # Bytes of the compiler's messages in an error. The compiler writes a line for each mistake, with names from the schema.
 ERROR_BYTES_MAX = 1_000
@@ -176,7 +177,7 @@ def _is_of_the_log(line: str) -> bool:
 
 @contextlib.contextmanager
 def _standard_error_in(path: Path) -> Iterator[None]:
-    """Redirect file descriptor 2 to a file: the compiler writes its messages nowhere else."""
+    # The compiler writes its messages to file descriptor 2 only.
     before, file = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(file, 2)
     os.close(file)
@@ -236,3 +237,17 @@ def serialized(parsed: ProtobufFile) -> str:
 
 def top_level_names(parsed: ProtobufFile) -> list[str]:
     return [field.name for message in parsed.root.message_type[:1] for field in message.field]
+
+
+def record_names(parsed: ProtobufFile) -> Iterator[tuple[MessagePath, str]]:
+    package = parsed.root.package
+    return _message_names((), f"{package}." if package else "", parsed.root.message_type)
+
+
+def _message_names(
+    path: MessagePath, prefix: str, messages: Iterable[DescriptorProto]
+) -> Iterator[tuple[MessagePath, str]]:
+    for index, message in enumerate(messages):
+        name = f"{prefix}{message.name}"
+        yield (*path, index), name
+        yield from _message_names((*path, index), f"{name}.", message.nested_type)

@@ -24,9 +24,11 @@ KNOWN, UNKNOWN, OF_ANOTHER, WITHOUT = (b"\0\0\0\0\1x", b"\0\0\0\0\2x", b"\0\0\0\
 class Registry:
     """Registered ids by subject; those in `unread` are known after a catch-up, which `answer` ends."""
 
-    def __init__(self, unread=None, **subjects):
+    def __init__(self, unread=None, names=None, **subjects):
         self.subjects = {"t-value": {1}, "t-key": {1}, "other-value": {3}} | subjects
         self.unread = unread or {}
+        self.names = names or {}  # by id, as far as they can be read
+        self.read_names = set()
         self.waiting = []
 
     @property
@@ -42,6 +44,13 @@ class Registry:
 
     def ids(self, subject):
         return frozenset(self.subjects.get(subject, ()))
+
+    def record_names(self, schema_id):
+        return self.names.get(schema_id) if schema_id in self.read_names else None
+
+    def read_record_names(self, schema_id, then):
+        self.read_names.add(schema_id)
+        then()
 
 
 def desk_with(*settings, registry=None):
@@ -208,17 +217,85 @@ def test_a_topic_that_validates_accepts_nothing_without_a_registry_and_can_be_al
     desk = desk_with(f"{VALUES}=true").restart()
     answer = produce(desk, (None, KNOWN))
     assert indexes(answer) == []
-    assert answer.error_message == "t validates schemas, but this broker runs without --schema-registry"
+    assert answer.error_message == "t validates schemas, but this broker runs without a schema registry"
     assert alter(desk, "retention.ms", "5").error_code == 0
     assert alter(desk, VALUES, "false").error_code == 0
     assert produce(desk, (None, WITHOUT)).error_code == 0
 
 
-@pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
-def test_only_the_strategy_by_topic_names_is_supported(strategy):
+def produce_by_name(strategy, *contents, registry):
+    """Produce values to a topic with a subject name strategy. Each wait of the request ends at once."""
+    desk = desk_with(f"{VALUES}=true", f"{STRATEGY}={SUBJECTS}.{strategy}", registry=registry)
+    message = request(*((None, content) for content in contents))
+    result = desk.decide(message, VERSION)
+    while isinstance(result, Unfinished):
+        assert type(result.first) is Waiting
+        result.first.when_over(lambda: None)
+        result = go_on(result.steps)
+    return desk.finish(message, VERSION, result).responses[0].partition_responses[0]
+
+
+BY_RECORD, BY_TOPIC_AND_RECORD = "RecordNameStrategy", "TopicRecordNameStrategy"
+NAMES = {1: {(): "shop.Order"}, 2: {(): "shop.Bill"}, 3: {}, 4: {(0,): "shop.A", (1,): "shop.B", (1, 0): "shop.B.C"}}
+
+
+@pytest.mark.parametrize(("strategy", "prefix"), [(BY_RECORD, ""), (BY_TOPIC_AND_RECORD, "t-")])
+def test_subjects_can_be_named_after_records(strategy, prefix):
+    registry = Registry(names=NAMES, **{f"{prefix}shop.Order": {1, 3}, "t-value": {1, 2, 3}})
+    assert produce_by_name(strategy, KNOWN, b"\0\0\0\0\1y", registry=registry).error_code == 0
+    answer = produce_by_name(strategy, KNOWN, UNKNOWN, OF_ANOTHER, b"\0\0\0\0\5x", WITHOUT, registry=registry)
+    assert indexes(answer) == [1, 2, 3, 4]
+    assert [each.batch_index_error_message for each in answer.record_errors] == [
+        f"schema 2 of the value is not registered for the subject {prefix}shop.Bill",
+        "schema 3 of the value is unknown, or names no record",
+        "schema 5 of the value is unknown, or names no record",
+        "the value has no schema id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (b"\0", None),
+        (b"\2\0", None),
+        (b"\4\2\0", None),
+        (b"\2\2", "schema 4 of the value is not registered for the subject t-shop.B"),
+        (b"\2\4", "schema 4 of the value is unknown, or names no record"),
+        (b"\2\1", "schema 4 of the value is unknown, or names no record"),
+        (b"", "schema 4 of the value is unknown, or names no record"),
+    ],
+)
+def test_the_name_of_a_protobuf_message_is_that_of_its_path(path, reason):
+    registry = Registry(names=NAMES, **{"t-shop.A": {4}, "t-shop.B": {1}, "t-shop.B.C": {4}})
+    first, head = b"\0\0\0\0\4\0", b"\0\0\0\0\4"
+    answer = produce_by_name(BY_TOPIC_AND_RECORD, first, head + path, head + path, registry=registry)
+    assert [each.batch_index_error_message for each in answer.record_errors] == [reason] * 2 * bool(reason)
+    assert answer.error_code == (ErrorCode.INVALID_RECORD if reason else 0)
+
+
+def test_records_with_paths_take_more_turns():
+    turns = {}
+    for schema_id, path in ((1, b""), (4, b"\0")):
+        registry = Registry(names=NAMES, **{"shop.A": {4}, "shop.Order": {1}})
+        desk = desk_with(f"{VALUES}=true", f"{STRATEGY}={SUBJECTS}.{BY_RECORD}", registry=registry)
+        registry.read_names |= NAMES.keys()
+        message = request(*[(None, b"\0\0\0\0" + bytes([schema_id]) + path)] * 3000)
+        result, turns[schema_id] = desk.decide(message, VERSION), 0
+        while isinstance(result, Unfinished):
+            result, turns[schema_id] = go_on(result.steps), turns[schema_id] + 1
+        assert desk.finish(message, VERSION, result).responses[0].partition_responses[0].error_code == 0
+    assert turns[4] > turns[1] + 3000 * schema_validation.PATH_COST // 5000
+
+
+def test_a_long_record_name_is_shortened_in_the_error():
+    registry = Registry(names={1: {(): "n" * 60_000}})
+    answer = produce_by_name(BY_RECORD, KNOWN, registry=registry)
+    assert answer.record_errors[0].batch_index_error_message.endswith(f"subject {'n' * 200}")
+
+
+def test_another_strategy_is_refused():
     desk = Desk()
-    assert create(desk, f"{STRATEGY}={SUBJECTS}.TopicNameStrategy").error_code == 0
-    assert alter(desk, STRATEGY, f"{SUBJECTS}.{strategy}").error_code == ErrorCode.INVALID_CONFIG
+    assert create(desk, f"{STRATEGY}={SUBJECTS}.AssociatedNameStrategy").error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_a_record_with_two_faults_is_named_once():

@@ -44,7 +44,7 @@ def test_a_broker_serves_no_commands_over_http_unless_asked(broker_process):
     broker = broker_process()
     assert "control" not in broker.stderr
     assert not (broker.data / "control.token").exists()
-    with pytest.raises(CommandFailedError, match="the command is unknown or invalid"):
+    with pytest.raises(CommandFailedError, match="unknown command 'reset'; use one of"):
         ask(broker.data, "reset")
 
 

@@ -413,3 +413,4 @@ def test_a_dashboard_has_the_start_options_of_its_broker(board):
         64,
         "group",
     )
+    assert about["limited_to"] is None

@@ -166,6 +166,7 @@ def test_lists_omit_what_the_principal_may_not_describe(users):
         assert (await board.get("/api/topics"))["topics"] == []
         assert (await board.get("/api/topics"))["count"] == 0
         assert (await board.get("/api/groups"))["groups"] == []
+        assert (await board.get("/api/broker"))["limited_to"] == "User:alice"
         allow(board, ("TOPIC", "t", "DESCRIBE"), ("GROUP", "g", "DESCRIBE"))
         board.dashboard._shared.forget()
         assert [each["name"] for each in (await board.get("/api/topics"))["topics"]] == ["t"]

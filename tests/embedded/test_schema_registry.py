@@ -1,12 +1,15 @@
 """The schema registry in a test process: the guide's test, the fixture and the example."""
 
+import json
 import shutil
+import urllib.request
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 
-from pipeline_broker import EmbeddedBroker
-from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker import EmbeddedBroker, EmbeddedCluster
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from tests.documents import blocks_run_by
 from tests.plugin_runs import run_pytest
 
@@ -82,3 +85,66 @@ def test_a_stopped_broker_has_no_registry():
         assert broker.schema_registry_url.startswith("http://127.0.0.1:")
     with pytest.raises(EmbeddedBrokerError, match="closed"):
         _ = broker.schema_registry_url
+
+
+VALIDATION = {"confluent.value.schema.validation": "true"}
+
+
+def register(broker, subject):
+    request = urllib.request.Request(
+        f"{broker.schema_registry_url}/subjects/{subject}/versions", b'{"schema": "\\"int\\""}'
+    )
+    with urllib.request.urlopen(request) as answer:
+        return b"\0" + json.load(answer)["id"].to_bytes(4)
+
+
+def is_refused(broker, topic, value):
+    errors = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error and error.code()))
+    assert producer.flush(30) == 0
+    return errors == [KafkaError.INVALID_RECORD]
+
+
+def test_a_topic_that_validates_schemas_refuses_other_ids_in_every_run_of_the_broker():
+    with EmbeddedBroker(schema_registry=True) as broker:
+        broker.create_topic("t", configs=VALIDATION)
+        known, unknown = register(broker, "t-value"), b"\0\0\0\0\7"
+        assert not is_refused(broker, "t", known)
+        assert is_refused(broker, "t", unknown)
+        saved = broker.snapshot()
+        broker.reset()
+        broker.create_topic("t", configs=VALIDATION)
+        assert is_refused(broker, "t", known)
+        broker.restore(saved)
+        assert not is_refused(broker, "t", known)
+        assert is_refused(broker, "t", unknown)
+        assert len(broker.records("t")) == 2
+
+
+def test_a_registry_that_starts_later_validates_too_and_without_one_the_error_names_it():
+    with EmbeddedBroker() as broker:
+        with pytest.raises(RefusedError, match="in Python schema_registry=True, in pytest"):
+            broker.create_topic("t", configs=VALIDATION)
+        known = register(broker, "t-value")
+        broker.create_topic("t", configs=VALIDATION)
+        assert not is_refused(broker, "t", known)
+        assert is_refused(broker, "t", b"int")
+        with pytest.raises(RefusedError, match="INVALID_RECORD: the value has no schema id"):
+            broker.produce("t", "int")
+
+
+def test_a_broker_with_a_directory_validates_after_a_restart(tmp_path):
+    with EmbeddedBroker(data=tmp_path, schema_registry=True) as broker:
+        broker.create_topic("t", configs=VALIDATION)
+        known = register(broker, "t-value")
+    with EmbeddedBroker(data=tmp_path, schema_registry=True) as broker:
+        assert not is_refused(broker, "t", known)
+        assert is_refused(broker, "t", b"int")
+
+
+def test_in_a_cluster_the_validation_is_refused():
+    with EmbeddedCluster(brokers=2) as cluster:
+        register(cluster, "t-value")
+        with pytest.raises(RefusedError, match="without --brokers"):
+            cluster.create_topic("t", configs=VALIDATION)

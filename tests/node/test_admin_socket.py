@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+import re
 import select
 import socket
 import stat
@@ -125,15 +126,16 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_an_invalid_command_gets_an_error(tmp_path, line):
-    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {
-        "error": "the command is unknown or invalid"
-    }
+    answer = json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n")))
+    assert answer.keys() == {"error"}
+    assert re.match(
+        "the command is not JSON|a command is a JSON object|unknown command 'no such'; use ", answer["error"]
+    )
 
 
 def test_invalid_arguments_get_an_error(tmp_path):
-    assert (
-        with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "the arguments of the command are invalid"
-    )
+    reason = with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1))
+    assert reason == "refuse: got an unexpected keyword argument 'other'"
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,9 @@ def status_of(body, *headers, **options):
     return with_endpoint(lambda port: exchange(port, body, *headers, **options))[0]
 
 
+NO_COMMAND = 'a command is a JSON object such as {"command": "faults list"}'
+
+
 def test_a_command_gets_its_arguments_and_its_result_is_json():
     status, headers, answer = with_endpoint(lambda port: exchange(port, {"command": "echo", "topic": "t"}))
     assert (status, answer) == (200, {"given": {"topic": "t"}})
@@ -91,12 +94,13 @@ def test_a_command_gets_its_arguments_and_its_result_is_json():
     ("body", "error"),
     [
         ({"command": "refuse", "topic": "t"}, "unknown topic 't'"),
-        ({"command": "refuse", "other": 1}, "the arguments of the command are invalid"),
-        ({"command": "none"}, "the command is unknown or invalid"),
-        ([], "the command is unknown or invalid"),
-        (b"", "the command is unknown or invalid"),
-        (b"\xff{", "the command is unknown or invalid"),
-        (b"[" * 60_000, "the command is unknown or invalid"),
+        ({"command": "refuse", "other": 1}, "refuse: got an unexpected keyword argument 'other'"),
+        ({"command": "none"}, "unknown command 'none'; use one of echo, refuse, stumble, die, wait"),
+        ([], NO_COMMAND),
+        ({"command": 1}, NO_COMMAND),
+        (b"", "the command is not JSON"),
+        (b"\xff{", "the command is not JSON"),
+        (b"[" * 60_000, "the command is not JSON"),
         (
             {"command": "stumble"},
             "stumble failed unexpectedly: LookupError: one line. The broker continues; see its log",

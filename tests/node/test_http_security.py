@@ -150,7 +150,7 @@ def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, f
         (["--metrics", "0", "--http-users", "missing"], "--http-users: {}/missing: No such file or directory"),
         (
             ["--metrics", "0", "--http-certificate", "users"],
-            "--http-certificate: ssl.keystore.location: {}/users must hold one private key and its certificates",
+            "--http-certificate: {}/users must hold one private key and its certificates",
         ),
         (
             ["--brokers", "2", "--http-users", "users"],

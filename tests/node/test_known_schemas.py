@@ -5,8 +5,10 @@ import os
 
 import trio
 
+from pipeline_broker.node import known_schemas
 from pipeline_broker.node.known_schemas import KnownSchemas
 from pipeline_broker.schema_registry.state import RegistryState
+from pipeline_broker.worker.work import BusyError
 from tests.node.test_schema_registry_topic import Topic
 
 
@@ -89,3 +91,85 @@ def test_a_topic_that_cannot_be_read_is_logged_and_ends_the_wait(caplog):
     assert caplog.messages == [
         f"records are validated with the schemas that were read before: [Errno {errno.EIO}] {os.strerror(errno.EIO)}"
     ]
+
+
+async def names_of(schemas, *ids):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(schemas.run)
+        for schema_id in ids:
+            read = trio.Event()
+            schemas.read_record_names(schema_id, read.set)
+            await read.wait()
+        nursery.cancel_scope.cancel()
+    return [schemas.record_names(schema_id) for schema_id in ids]
+
+
+RECORD = '{"type": "record", "name": "Order", "namespace": "shop", "fields": []}'
+
+
+def test_the_name_of_a_record_is_known_once_it_was_read():
+    async def main():
+        topic = Topic()
+        await topic.register("shop.Order", RECORD, '"int"')
+        schemas = KnownSchemas(topic.registry)
+        assert [schemas.record_names(each) for each in (1, 3)] == [None, {}]
+        assert await names_of(schemas, 1, 2, 3) == [{(): "shop.Order"}, {}, {}]
+
+    trio.run(main)
+
+
+def test_the_names_of_many_schemas_are_forgotten_the_oldest_first(monkeypatch):
+    monkeypatch.setattr(known_schemas, "NAMED_SCHEMAS_MAX", 2)
+
+    async def main():
+        topic = Topic()
+        await topic.register("t-value", RECORD, '"int"', '"long"')
+        schemas = KnownSchemas(topic.registry)
+        assert await names_of(schemas, 1, 2, 3) == [None, {}, {}]
+        assert await names_of(schemas, 1) == [{(): "shop.Order"}]
+
+    trio.run(main)
+
+
+def test_a_schema_that_replaced_another_has_its_own_name():
+    async def main():
+        topic, other = Topic(), Topic()
+        await topic.register("t-value", RECORD)
+        await other.register("t-value", '"int"')
+        registry = Replaced(topic.registry)
+        schemas = KnownSchemas(registry)
+        assert await names_of(schemas, 1) == [{(): "shop.Order"}]
+        registry.now = other.registry
+        assert schemas.record_names(1) is None
+        assert await names_of(schemas, 1) == [{}]
+
+    trio.run(main)
+
+
+class Replaced:
+    """A registry that reads as another one, as after its topic was created again."""
+
+    def __init__(self, now):
+        self.now = now
+
+    def __getattr__(self, name):
+        return getattr(self.now, name)
+
+
+def test_a_name_that_no_worker_can_read_is_logged_and_read_again_later(caplog):
+    async def main():
+        topic = Topic()
+        await topic.register("t-value", RECORD)
+        schemas = KnownSchemas(topic.registry)
+        run = topic.worker.run
+
+        async def refuse(*_):
+            raise BusyError
+
+        topic.worker.run = refuse
+        assert await names_of(schemas, 1) == [None]
+        topic.worker.run = run
+        assert await names_of(schemas, 1) == [{(): "shop.Order"}]
+
+    trio.run(main)
+    assert caplog.messages[-1:] == ["records are refused: the names in their schema cannot be read: BusyError"]

@@ -32,7 +32,7 @@ def test_the_walk_ends_with_a_record_of_the_user_and_an_unknown_user_is_refused_
     def call(*command):
         return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
-    certificates, commands = SHELL
+    certificates, commands, rights_of_viewers = SHELL
     (program,) = PYTHON
     call("bash", "-ec", certificates)
     path = tmp_path / "server.properties"
@@ -44,7 +44,7 @@ def test_the_walk_ends_with_a_record_of_the_user_and_an_unknown_user_is_refused_
         text = text.replace("127.0.0.1:9092", broker.bootstrap)
         return re.sub(r"\bpipeline-broker ", f"{sys.executable} -m pipeline_broker ", text)
 
-    call("bash", "-ec", f"export PYTHONPATH={ROOT}; {here(commands)}")
+    call("bash", "-ec", f"export PYTHONPATH={ROOT}; {here(commands + rights_of_viewers)}")
     assert call(sys.executable, "-c", here(program)) == "0\n"
 
     wrong = re.sub("alice-secret", "not-hers", here(program)).replace("{\n", '{"message.timeout.ms": 3000,\n', 1)

@@ -150,7 +150,7 @@ def _append_all(
         # A template skips authorization, so it must not outlive a change of topics or ACLs.
         is_current = generation == call.broker.topics_generation
         # As a template skips checks of single records, those of internal topics or with schemas take the general path.
-        if is_current and log.topic not in call.broker.reserved_topics and not log.rules.parts_with_schemas:
+        if is_current and log.topic not in call.broker.reserved_topics and not log.rules.subject_strategies:
             _remember(call, request, log)
     return Pending(entries, result, on_durable) if is_waiting else result
 
@@ -227,7 +227,7 @@ def _check(
         from pipeline_broker.apis.data.internal_topics import check_readable  # noqa: PLC0415 - only tools write these
 
         yield from check_readable(call, log, header, batch)
-    if log.rules.parts_with_schemas:
+    if log.rules.subject_strategies:
         from pipeline_broker.apis.schema_validation import check_schemas  # noqa: PLC0415 - few topics need it
 
         yield from check_schemas(call, log, header, batch)

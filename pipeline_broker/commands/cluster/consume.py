@@ -73,7 +73,8 @@ Examples:
 @click.option(
     "--schema-registry",
     metavar="URL",
-    help="Print keys and values that have a schema of this registry as JSON; print others unchanged.",
+    help="Print keys and values that have a schema of this registry as JSON; print others unchanged. URL may have"
+    " USER:PASSWORD@ before its host.",
 )
 @click.option(
     "--isolation",

@@ -6,7 +6,7 @@ import { barred, element, name, none, replace, table, word } from "./dom.js";
 import { count, plural } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
-const STATES = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
+const STATES = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", NotReady: "warn", Assigning: "warn", Reconciling: "warn" };
 
 function state(text) {
   return element("span", { class: `chip ${STATES[text] ?? ""}` }, text);
@@ -39,7 +39,7 @@ function lagChart(group) {
   return node;
 }
 
-async function showAll(main) {
+async function showAll(main, broker) {
   const rows = element("div", { class: "card" });
   replace(main, element("h1", {}, "Groups"), lagChart(null), rows);
   repeat(2, async () => {
@@ -51,7 +51,7 @@ async function showAll(main) {
       { title: "state", by: (group) => group.state, cell: (group) => state(group.state) },
       { title: "members", number: true, by: (group) => group.members, cell: (group) => count(group.members) },
       lagColumn(byLag),
-    ], byLag) : none("No groups yet."));
+    ], byLag) : none(broker.limited_to ? `No groups that ${broker.limited_to} may describe.` : "No groups yet."));
   });
 }
 
@@ -134,5 +134,5 @@ async function showOne(main, group, isReadOnly) {
 export async function show(main, broker) {
   const ofPath = location.pathname.slice("/groups/".length);
   const group = ofPath ? decodeURIComponent(ofPath) : new URLSearchParams(location.search).get("group");
-  await (group === null ? showAll(main) : showOne(main, group, broker.is_read_only));
+  await (group === null ? showAll(main, broker) : showOne(main, group, broker.is_read_only));
 }

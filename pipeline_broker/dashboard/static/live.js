@@ -25,6 +25,7 @@ export function listen(path, handlers) {
     showState("The page has no connection to the broker and tries again.");
     if (source.readyState !== EventSource.CLOSED) return;
     const response = await fetch(location.origin + path); // for the reason, which an EventSource does not show
+    showState("");
     if (response.ok) await response.body.cancel();
     else (response.status === FORBIDDEN ? showRefusal : showState)((await response.json()).error);
   };

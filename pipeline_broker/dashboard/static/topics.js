@@ -31,7 +31,7 @@ export async function show(main, broker) {
       { title: "in/s", number: true, by: (topic) => topic.bytes_per_s, cell: (topic) => perSecond(topic.bytes_per_s, bytes) },
       { title: "size", number: true, by: (topic) => topic.bytes, cell: (topic) => bytes(topic.bytes) },
       { title: "settings", number: true, cell: (topic) => topic.settings || "–" },
-    ], wanted) : none(shown.count ? "No matching topics." : "No topics yet."));
+    ], wanted) : none(shown.count ? "No matching topics." : broker.limited_to ? `No topics that ${broker.limited_to} may describe.` : "No topics yet."));
   }
   text.addEventListener("input", draw);
   internal.addEventListener("change", draw);

@@ -2,9 +2,11 @@
 
 import http.server
 import json
+import ssl
 import threading
 
 import pytest
+import trustme
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -155,8 +157,8 @@ def test_each_schema_is_read_once_with_the_user_of_the_address(registry_of):
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (401, b"{}", "HTTP 401 Unauthorized"),
-        (500, b"broken", "HTTP 500 Internal Server Error"),
+        (401, b"{}", "HTTP 401 Unauthorized. Write user and password into --schema-registry"),
+        (500, b"broken", "HTTP 500 Internal Server Error. Check the address"),
         (200, b"[]", "the answer is not a JSON object"),
         (200, b"not JSON", "the answer is not a JSON object"),
     ],
@@ -166,7 +168,21 @@ def test_an_answer_that_is_not_a_schema_names_its_reason(registry_of, status, bo
     schemas = RemoteSchemas(f"http://127.0.0.1:{server.server_port}")
     with pytest.raises(ClientError) as failed:
         schemas.decoded(record(b"\0\0\0\0\7x"))
-    assert f"/schemas/ids/7: {reason}. Check the address of --schema-registry" in str(failed.value)
+    assert f"/schemas/ids/7: {reason}" in str(failed.value)
+
+
+def test_a_registry_with_an_unknown_authority_needs_the_file_of_it(registry_of, tmp_path, monkeypatch):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    server = registry_of(200, b'{"schema": "\\"string\\""}')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    schemas = RemoteSchemas(f"https://127.0.0.1:{server.server_port}")
+    with pytest.raises(ClientError, match="Name the file of its authority in SSL_CERT_FILE"):
+        schemas.decoded(record(b"\0\0\0\0\7\2a"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    assert schemas.decoded(record(b"\0\0\0\0\7\2a")).value == b'"a"'
 
 
 @pytest.mark.parametrize("schema", ["{}", '{"schema": "not a schema"}', '{"schema": "\\"x\\"", "schemaType": "OTHER"}'])
