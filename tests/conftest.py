@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from tests import reaper
 from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
+from tests.crashes.lengths import examples
 from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
 from tests.short_java import SHORT_JAVA
@@ -56,7 +57,9 @@ CAMPAIGN = "campaign"
 """Name of the property with a test's summary of a campaign; the summaries are printed at the end of the run."""
 
 # Without a deadline: machines are slow at times, so the tests check results, never the time of one example.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile(
     "long",
     deadline=None,

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 __all__ = ["BlindError", "drawn", "measured"]
 
-NONE_IS_BLIND = 2
+NONE_IS_BLIND = 3
 """Expected number of relevant examples at which none is not by chance: properties draw more than they must."""
 EXAMPLES_MIN = 20
 """Number of examples below which no share is required."""

@@ -31,7 +31,7 @@ def test_a_blind_test_fails_even_if_it_returns_early(leaves_early):
 
 def test_one_example_less_than_its_share_is_chance_and_none_is_not():
     def some_of_many(count):
-        @measured(first=0.02)
+        @measured(first=0.03)
         @settings(max_examples=100, database=None)
         @given(st.integers())
         def run(_number):

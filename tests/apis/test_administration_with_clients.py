@@ -21,13 +21,13 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
 )
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
+from tests.crashes.lengths import drawn
 
 pytestmark = pytest.mark.clients
 SECONDS_MAX = 20
-MODES = ["classic", "pipelined"]
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=drawn("pipelined", "classic"))
 def broker(request, tmp_path_factory):
     """One broker for all clients, each with its own topics."""
     broker = start_broker(tmp_path_factory.mktemp("broker"), mode=request.param)
@@ -114,7 +114,7 @@ def alter_broker(client, **changes):
     assert (response.error_code, response.error_message) == (0, None)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_settings_of_the_broker_act_on_its_connections_and_handlers(broker_process, mode):
     """Behaviour 103."""
     broker = broker_process(mode=mode)

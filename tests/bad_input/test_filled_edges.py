@@ -17,6 +17,7 @@ from pipeline_broker.wire.registry import ApiKey
 from pipeline_broker.worker.child import MEMORY_BYTES_MAX
 from tests.bad_input.conftest import PRODUCE_VERSION, running
 from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_request
+from tests.crashes.lengths import drawn
 
 MEGABYTE = 1 << 20
 EDGE_BYTES = 64 * MEGABYTE
@@ -26,7 +27,7 @@ CLIENT_ID_BYTES = 32_000
 URL = re.compile(r"^schema registry on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
 
 
-@pytest.fixture(params=["classic", "pipelined"])
+@pytest.fixture(params=drawn("pipelined", "classic"))
 def subject(request, tmp_path):
     settings = [f"pipeline.edge.bytes={EDGE_BYTES}", "log.retention.ms=-1"]
     with running(tmp_path, request.param, ["--flush", "os", "--schema-registry", "0"], settings) as subject:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from pipeline_broker.broker.record_readers import is_known_of, reader_of
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from tests.crashes.lengths import examples
 from tests.state_records import DEEP, METADATA, TOPICS, any_records, sound
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_a_reader_returns_or_raises_corrupt_state_record_error(topic, data):
     key, value = data.draw(any_records(topic))
@@ -22,7 +23,7 @@ def test_a_reader_returns_or_raises_corrupt_state_record_error(topic, data):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_a_startup_decodes_every_record_that_the_reader_accepts_or_rejects(topic, data):
     key, value = data.draw(any_records(topic))

@@ -21,7 +21,7 @@ def records_of(records):
 
 
 DAY_MS = 86_400_000
-EXAMPLES = int(os.environ.get("REPLAY_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("REPLAY_EXAMPLES", "20"))
 """`REPLAY_EXAMPLES=5000` makes a long run."""
 
 

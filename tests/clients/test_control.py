@@ -61,6 +61,7 @@ def in_javascript(directory):
     return [node, PROGRAMS / "control.js"], {"NODE_PATH": str(modules)}
 
 
+@pytest.mark.timeout(FETCH_SECONDS_MAX + SECONDS_MAX)
 @pytest.mark.parametrize("command_of", [in_go, in_java, in_javascript], ids=lambda each: each.__name__)
 def test_a_program_of_another_language_makes_its_client_fail_and_resets_the_broker(
     broker_process, tmp_path, command_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.clients.client import RESTARTS_BROKERS, Message, read, read_topic, wait_until, write
+from tests.clients.client import Message, read, read_topic, wait_until, write
+from tests.clients.confluent_client import ConfluentClient
 from tests.clients.conftest import SETTINGS
 from tests.clients.kafka_python_client import KafkaPythonClient
 
@@ -57,18 +58,17 @@ def test_a_reader_that_is_overtaken_goes_on_behind_the_gap(client, new_name):
         consumer.close()
 
 
-@RESTARTS_BROKERS
 @pytest.mark.parametrize("ends_by", ["kill", "stop"])
-def test_deleted_records_stay_deleted(broker_process, mode, ends_by, connect, client_kind, new_name):
+def test_deleted_records_stay_deleted(broker_process, mode, ends_by, connect, new_name):
     topic = new_name()
     broker = broker_process(mode=mode, settings=SETTINGS)
-    client = connect(client_kind, broker.bootstrap)
+    client = connect(ConfluentClient, broker.bootstrap)
     client.create_topic(topic, 1)
     write(client, topic, *MESSAGES)
     assert client.delete_records(topic, 4) == 4
     getattr(broker, ends_by)()
     again = broker_process(mode=mode, settings=SETTINGS, data=broker.data)
-    client = connect(client_kind, again.bootstrap)
+    client = connect(ConfluentClient, again.bootstrap)
     assert values(read_topic(client, topic, 6)) == numbered(4)
     assert client.delete_records(topic, 0) == 4
 

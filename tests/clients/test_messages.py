@@ -9,8 +9,12 @@ from tests.clients.aiokafka_client import AioKafkaClient
 from tests.clients.client import Message, read, read_topic, write
 from tests.clients.confluent_client import ConfluentClient
 from tests.clients.kafka_python_client import KafkaPythonClient
+from tests.crashes.lengths import drawn
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.parametrize("broker", drawn("classic", "pipelined"), indirect=True),
+]
 
 BASE_MS = 1_600_000_000_000
 

@@ -21,6 +21,7 @@ from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfi
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
+from tests.crashes.lengths import drawn
 from tests.forks import PROGRAM, run_command
 from tests.pyspark_pipeline_broker.stored_rows import rows
 
@@ -187,6 +188,7 @@ def test_a_killed_broker_is_back_with_all_acknowledged_records(cluster, node_id)
     assert f"broker {node_id} ended with exit code -9 and is started again" in cluster.supervisor.stderr
 
 
+@pytest.mark.parametrize("cluster", drawn("classic", "pipelined"), indirect=True)
 def test_inspect_and_the_spark_source_read_the_data_of_all_brokers(cluster):
     values = [f"s-{number}" for number in range(60)]
     produce(cluster.bootstrap(1), values)
@@ -242,7 +244,7 @@ def test_brokers_end_with_their_supervisor(tmp_path):
     wait(have_ended)
 
 
-@pytest.mark.parametrize("node_id", [1, 2])
+@pytest.mark.parametrize("node_id", drawn(1, 2))
 def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_path, node_id):
     from confluent_kafka.admin import AdminClient, NewTopic
 

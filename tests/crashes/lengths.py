@@ -11,3 +11,8 @@ AT_LENGTH = os.environ.get("AT_LENGTH") == "1"
 def drawn(*values, count=1):
     """All values at length, otherwise the first ones only."""
     return list(values) if AT_LENGTH else list(values[:count])
+
+
+def examples(count):
+    """Return the number of examples of a property: all at length, otherwise a third, which kill as many mutants."""
+    return count if AT_LENGTH else -(-count // 3)

@@ -18,6 +18,7 @@ from tests.conftest import CAMPAIGN
 from tests.crashes.exactly_once.judge import Violated
 from tests.crashes.exactly_once.run import BROKER, PAUSE, Counts, JavaCopier, Run
 from tests.crashes.ledger import HELD, Ledger, current_commit
+from tests.crashes.lengths import drawn
 from tests.required import absent
 
 pytestmark = [pytest.mark.faults, pytest.mark.exactly_once]
@@ -71,11 +72,12 @@ def test_what_goes_in_comes_out_exactly_once(tmp_path, java, record_property):
 
 @pytest.mark.parametrize(
     ("sabotage", "strikes", "makes", "seconds"),
-    [
+    drawn(
         ("forgets-transactional-offsets", [BROKER], ["confluent"], 0.5),
         ("forgets-aborted-transactions", [], ["confluent"], 0.0),
         ("takes-offsets-of-former-members", [PAUSE], ["confluent", "kafka-python"], 1.5),
-    ],
+        count=2,
+    ),
 )
 def test_a_sabotaged_broker_is_noticed(tmp_path, sabotage, strikes, makes, seconds):
     """By what comes out twice, or should never have come out; not each pause strikes in the middle of a transaction."""

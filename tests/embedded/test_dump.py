@@ -16,9 +16,9 @@ FETCH_WAIT_MS = 20
 TIME = r"\d\d:\d\d:\d\d\.\d{3}"
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as broker:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as broker:
         yield broker
 
 

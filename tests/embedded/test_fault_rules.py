@@ -14,9 +14,9 @@ from pipeline_broker.faults.names import FaultError
 SECONDS_MAX = 10
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as broker:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as broker:
         yield broker
 
 

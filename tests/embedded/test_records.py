@@ -10,9 +10,9 @@ from pipeline_broker.records.murmur2 import partition_of
 from tests import transactional_batches
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as started:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as started:
         yield started
 
 

@@ -16,9 +16,9 @@ DAY = 86_400
 SECONDS_MAX = 30.0
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as started:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as started:
         yield started
 
 

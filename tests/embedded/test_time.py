@@ -11,9 +11,9 @@ pytestmark = pytest.mark.clients
 PATIENCE = 30.0
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as started:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as started:
         yield started
 
 

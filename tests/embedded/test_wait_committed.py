@@ -12,9 +12,9 @@ from pipeline_broker.embedded.errors import WaitTimeoutError
 SECONDS_MAX = 30
 
 
-@pytest.fixture(params=["classic", "pipelined"])
-def broker(request):
-    with EmbeddedBroker(mode=request.param) as broker:
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as broker:
         broker.create_topic("t", partitions=3)
         for partition in (0, 0, 1):
             broker.produce("t", "value", partition=partition)

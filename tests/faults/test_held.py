@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.faults.held import Held
+from tests.crashes.lengths import examples
 
 RULES = st.integers(1, 4)
 
@@ -120,5 +121,5 @@ class HeldMachine(RuleBasedStateMachine):
         assert self.held.next_deadline_ms() == min(due, default=None)
 
 
-HeldMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
+HeldMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=20)
 TestHeld = HeldMachine.TestCase

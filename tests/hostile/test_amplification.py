@@ -23,11 +23,6 @@ def test_nobody_else_waits_for_what_one_client_asks(mode, plan, filled, record_p
     assert not faults, "\n".join(["", *faults])
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_served_api_is_attacked(mode):
-    assert {case.key for plan in plans(mode) for case in plan.cases} == set(SERVED)
-
-
 def test_the_lowest_and_the_highest_version_of_an_api_are_attacked():
     attacked = {(case.key, case.version) for _, plan in LIVES for case in plan.cases}
     for key, served in SERVED.items():

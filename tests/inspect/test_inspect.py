@@ -19,6 +19,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from tests.crashes.lengths import examples
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 2
@@ -251,7 +252,7 @@ def sample(tmp_path_factory):
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_it_judges_a_damaged_journal_as_recovery_does(sample, data, tmp_path_factory):
     """With any bytes changed or cut, it refuses what recovery refuses, and counts the entries that recovery keeps."""
     directory = tmp_path_factory.mktemp("damaged")

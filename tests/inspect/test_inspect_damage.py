@@ -23,6 +23,7 @@ from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE
+from tests.crashes.lengths import examples
 from tests.inspect.data_directory import (
     TOPIC_ID,
     Data,
@@ -41,7 +42,9 @@ LOG = "archive/events-0/00000000000000000000.log"
 INDEX = "archive/events-0/00000000000000000000.index"
 MANIFEST = "archive/manifest"
 SETTINGS = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
 )
 
 

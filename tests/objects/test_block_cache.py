@@ -11,6 +11,7 @@ from pipeline_broker.objects import block_cache
 from pipeline_broker.objects.block_cache import READ_AHEAD_BLOCKS, BlockCache
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Missing, Unavailable
+from tests.crashes.lengths import examples
 
 BLOCK = 16
 
@@ -57,7 +58,7 @@ def cache(store):
     cache.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 110), st.integers(0, 110), st.booleans()), max_size=20))
 def test_any_reads_give_what_the_object_holds(reads):
     with pytest.MonkeyPatch.context() as patch:

@@ -22,6 +22,7 @@ from pipeline_broker.objects.store import (
     Unsure,
     list_all,
 )
+from tests.crashes.lengths import examples
 from tests.files.memory_file_system import MemoryFileSystem
 
 ROOT = Path("/store")
@@ -65,7 +66,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(operations, st.integers(0, 120), st.data())
 def test_answered_writes_survive_a_power_cut_at_any_call(asked, calls, data):
     run_power_cut(MemoryFileSystem(), asked, calls, lambda n: data.draw(st.integers(0, n)))

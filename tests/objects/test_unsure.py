@@ -13,6 +13,7 @@ from pipeline_broker.objects import settled_store
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import HEAD_BYTES, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SettledStore
 from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, list_all
+from tests.crashes.lengths import examples
 from tests.objects.faulty_store import WRITE_FATES, FaultyStore
 from tests.objects.impatience import give_up
 
@@ -136,13 +137,13 @@ def dice(draw):
     return throw
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(dice())
 def test_a_created_object_has_one_writer_that_knows_it(throw):
     run_creators(throw, Judging)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(dice())
 def test_a_replaced_object_is_replaced_once_and_in_order(throw):
     run_replacers(throw, Judging)

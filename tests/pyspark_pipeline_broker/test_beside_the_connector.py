@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.clients]
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 20
-DRAWN = 8
+DRAWN = 4
 """Scenarios of an ordinary run."""
 
 

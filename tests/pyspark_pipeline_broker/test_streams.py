@@ -9,6 +9,7 @@ from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.state.metadata_records import topic_tombstone
 from pyspark_pipeline_broker.options import ReadOptions
 from pyspark_pipeline_broker.planning import initial_offsets, latest_offsets, limited, stream_ranges
+from tests.crashes.lengths import examples
 from tests.inspect.data_directory import TOPIC_ID, Data
 from tests.pyspark_pipeline_broker.stored_rows import offsets, rows_of
 
@@ -149,7 +150,7 @@ def test_a_start_names_all_partitions_and_no_others(data):
 counts = st.dictionaries(st.sampled_from(["0", "1"]), st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(counts, st.integers(1, 14), st.booleans())
 def test_a_limit_takes_a_share_of_each_partition_and_reaches_the_end(tmp_path_factory, drawn, offsets_max, is_new):
     ends = {partition: max(pair) for partition, pair in drawn.items()}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.json_compatibility import incompatibilities
 from pipeline_broker.schema_registry.json_schema import check_new, parse
+from tests.crashes.lengths import examples
 from tests.tables import each_row
 
 STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
@@ -491,7 +492,7 @@ def changed(draw, schema):
     return other
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_compatible_schema_accepts_all_earlier_instances(data):
     original = data.draw(schemas)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from pipeline_broker.schema_registry.json_compatibility import incompatibilities
 from pipeline_broker.schema_registry.json_schema import parse
+from tests.crashes.lengths import examples
 from tests.drawn import drawn, measured
 from tests.schema_registry.test_json_compatibility import INSTANCES, changed, objects, simple
 from tests.tables import each_row
@@ -145,7 +146,7 @@ modern = st.fixed_dictionaries(
 
 
 @measured(compatible=0.1, unevaluated=0.2)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_compatible_schema_of_a_modern_draft_accepts_all_earlier_instances(data):
     original = data.draw(modern)

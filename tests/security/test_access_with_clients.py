@@ -37,7 +37,7 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(params=["classic", "pipelined"])
+@pytest.fixture(params=drawn("pipelined", "classic"))
 def broker(request, tmp_path):
     started = start_broker(tmp_path / "broker", mode=request.param, settings=SETTINGS)
     yield started

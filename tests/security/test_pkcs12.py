@@ -14,6 +14,7 @@ from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.pem import read_key_store, read_trust_store
 from pipeline_broker.security.pkcs12 import STORE_ROUNDS_MAX, read_pkcs12
 from pipeline_broker.security.tls import TlsContexts
+from tests.crashes.lengths import examples
 from tests.required import require_tool
 from tests.security.test_tls import client_context, handshake
 
@@ -167,7 +168,7 @@ def store(tmp_path_factory):
     return export(tmp_path_factory.mktemp("stores")).read_bytes()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_a_store_with_another_byte_is_refused_or_read_as_certificates(store, data):
     position = data.draw(st.integers(0, len(store) - 1))

@@ -17,9 +17,9 @@ from tests.simulation.test_determinism import other_process
 
 STRIDE = SCHEDULES_PER_SCRIPT + 1
 """Few seeds are to have many scripts; some of them two schedules."""
-FIXED, DRAWN = (400, 200) if AT_LENGTH else (40, 8)
+FIXED, DRAWN = (400, 200) if AT_LENGTH else (24, 6)
 SEEDS_MAX = 10**9
-REPLAYED = 4
+REPLAYED = 2
 
 pytestmark = pytest.mark.simulation
 

@@ -12,7 +12,7 @@ from tests.simulation.campaign import fingerprints
 from tests.simulation.scenario import SCHEDULES_PER_SCRIPT
 from tests.simulation.simulation import simulate
 
-SEEDS = 60
+SEEDS = 24
 SECONDS_MAX = 120
 pytestmark = pytest.mark.simulation
 

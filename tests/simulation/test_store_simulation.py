@@ -24,7 +24,7 @@ STRIDE = SCHEDULES_PER_SCRIPT + 1
 """Few seeds are to have many scripts; some of them two schedules."""
 FIXED, DRAWN = (400, 200) if AT_LENGTH else (56, 8)
 SEEDS_MAX = 10**9
-REPLAYED, LOOKED_AT = 8, 3
+REPLAYED, LOOKED_AT = 4, 2
 OUTAGE_SECONDS = 180
 CLOCKS = [f"{name}{unit}" for name in ("time", "monotonic", "process_time", "thread_time") for unit in ("", "_ns")]
 """All but the one that Trio's virtual clock looks at, of which nothing comes."""

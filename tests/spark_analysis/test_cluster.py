@@ -1,7 +1,6 @@
 """A standalone cluster gives the same summary, to the last digit, as Spark in this process.
 
-The small experiment under spark-submit is part of every run, with a single worker. `make cluster` adds two workers, a
-session of ours at the cluster, and the large experiment.
+`make cluster` runs these tests: four virtual machines and more take a minute of processor time for one report.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from tests.crashes.lengths import AT_LENGTH
 from tests.spark_analysis.standalone_cluster import SHORT_LIFE, open_cluster, spark_class
 
 pytestmark = [
+    pytest.mark.skipif(not AT_LENGTH, reason="a Spark cluster: make cluster"),
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(1800),
@@ -54,7 +54,7 @@ def cluster(tmp_path):
     lines = [f"{name} {value}" for name, value in settings.items()]
     (tmp_path / "conf/spark-defaults.conf").write_text("\n".join(lines))
     (tmp_path / "cluster").mkdir()
-    with open_cluster(tmp_path / "cluster", workers=2 if AT_LENGTH else 1) as master:
+    with open_cluster(tmp_path / "cluster", workers=2) as master:
         yield master
 
 
@@ -97,7 +97,6 @@ def test_executors_decode_and_compute_under_spark_submit_what_one_process_does(c
     assert applications(tmp_path) == 1, "the cluster did the work, not a session of its own"
 
 
-@pytest.mark.skipif(not AT_LENGTH, reason="another session on a cluster: make cluster")
 def test_a_session_of_ours_at_a_cluster_does_the_same(cluster, small, tmp_path):
     """Its executors have the memory that the user gave them."""
     there = tmp_path / "there"
@@ -114,7 +113,6 @@ def test_a_session_of_ours_at_a_cluster_does_the_same(cluster, small, tmp_path):
     assert applications(tmp_path) == 1, "the cluster did the work, not a session of its own"
 
 
-@pytest.mark.skipif(not AT_LENGTH, reason="two more sessions on a cluster: make cluster")
 def test_a_whole_experiment_by_module_and_by_spark_submit(cluster, reported, tmp_path):
     experiment = reported.directory
     for name in ("module", "submit"):

@@ -33,7 +33,7 @@ IN_TURNS_SHARE_MIN = 1 / 2
 """Minimum share of examples with a request in several turns, in tests of these."""
 RESTS_SHARE_MIN = 1 / 4
 """Minimum share of examples with a completion in several turns, in tests of these."""
-QUICK_EXAMPLES = 60
+QUICK_EXAMPLES = 20
 """Examples of each property in `make test`; an argument of `make properties` sets another number."""
 SABOTAGED_EXAMPLES = 2_000
 LIMITS = ServerLimits(

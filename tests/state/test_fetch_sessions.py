@@ -14,6 +14,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, fetch_sessions_of, next_epoch
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from tests.crashes.lengths import examples
 
 KEYS = st.sampled_from("abcd")
 
@@ -364,4 +365,4 @@ class Lives(RuleBasedStateMachine):
 
 
 TestFetchSessions = Lives.TestCase
-TestFetchSessions.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestFetchSessions.settings = hypothesis_settings(max_examples=examples(80), stateful_step_count=25, deadline=None)

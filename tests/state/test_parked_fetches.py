@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
+from tests.crashes.lengths import examples
 
 PARTITIONS = st.integers(0, 3)
 SIZES = st.integers(0, 100)
@@ -114,7 +115,7 @@ class Lives(RuleBasedStateMachine):
 
 
 TestParkedFetches = Lives.TestCase
-TestParkedFetches.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestParkedFetches.settings = hypothesis_settings(max_examples=examples(80), stateful_step_count=25, deadline=None)
 
 
 def test_a_partition_is_watched_while_a_fetch_waits_for_it() -> None:

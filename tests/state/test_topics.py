@@ -20,6 +20,7 @@ from pipeline_broker.state.metadata_records import (
 from pipeline_broker.state.placed_partitions import OneBroker
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
+from tests.crashes.lengths import examples
 
 ID = bytes(range(16))
 INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -325,7 +326,7 @@ class Lives(RuleBasedStateMachine):
 
 
 TestTopics = Lives.TestCase
-TestTopics.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestTopics.settings = hypothesis_settings(max_examples=examples(80), stateful_step_count=25, deadline=None)
 
 
 def test_a_replayed_topic_replaces_the_id_of_its_predecessor():

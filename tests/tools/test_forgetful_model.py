@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.files.file_system import SystemFileSystem
+from tests.crashes.lengths import examples
 from tests.files.memory_file_system import MemoryFileSystem
 
 pytestmark = pytest.mark.faults
@@ -132,7 +133,7 @@ def mount(mount_forgetful, tmp_path_factory):
         yield mounted
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps=st.lists(STEPS, max_size=40))
 def test_a_script_does_the_same_on_both(mount, steps):
     files, directory = MemoryFileSystem(), Path("/d")

@@ -10,6 +10,7 @@ from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfi
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.apis.desk import Desk
+from tests.crashes.lengths import examples
 
 TOPIC, BROKER = 2, 4
 TAKEN, CONFIG, REQUEST = 0, 40, 42
@@ -47,7 +48,7 @@ def described(desk, resource):
     return result
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data(), resource=st.sampled_from(sorted(NAMES)), validate_only=st.booleans())
 def test_a_strange_value_is_taken_or_refused_and_the_rest_can_be_described(desk, data, resource, validate_only):
     names = data.draw(st.lists(st.sampled_from(NAMES[resource]) | st.text(max_size=4), max_size=2, unique=True))

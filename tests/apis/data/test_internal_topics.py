@@ -16,6 +16,7 @@ from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TR
 from stages.request import Pending, Unfinished
 from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk, produce_request
 from tests.coordinators import coordinator_of
+from tests.crashes.lengths import examples
 from tests.drawn import drawn, measured
 from tests.state_records import MESSAGES, any_records, foreign_key
 
@@ -41,7 +42,7 @@ def desk():
 
 @pytest.mark.parametrize("topic", INTERNAL)
 @measured(refused=0.05, taken=0.05)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_records_that_startup_could_not_read_are_refused(topic, data):
     """Each record alone, without contradicting earlier state."""

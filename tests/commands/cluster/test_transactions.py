@@ -17,11 +17,11 @@ HANGING_PRODUCER = 4711
 LONG_AGO_MS = 1000
 
 
-@pytest.fixture(scope="module", params=["classic", "pipelined"])
-def trusting(request):
+@pytest.fixture(scope="module")
+def trusting():
     """A broker that accepts writes of transactions that no coordinator knows, like brokers before KIP-890."""
     settings = {"num.partitions": 2, "transaction.partition.verification.enable": "false"}
-    with EmbeddedBroker(mode=request.param, settings=settings) as embedded:
+    with EmbeddedBroker(settings=settings) as embedded:
         yield embedded
 
 

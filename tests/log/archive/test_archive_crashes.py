@@ -23,6 +23,7 @@ from pipeline_broker.log.segments.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_some
+from tests.crashes.lengths import examples
 from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
@@ -244,7 +245,9 @@ def values_from(log, offset):
     return values
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=examples(150), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
 BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True)
 
 

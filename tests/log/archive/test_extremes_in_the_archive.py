@@ -12,6 +12,7 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from tests.broker.replay_desk import SETTINGS, ReplayDesk
+from tests.crashes.lengths import examples
 
 INT64_MAX, INT32_MAX, INT16_MAX = 2**63 - 1, 2**31 - 1, 2**15 - 1
 UNLIMITED = {
@@ -95,7 +96,7 @@ def read(desk, topic):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(plan=st.lists(batches(), min_size=1, max_size=12), clean=st.booleans())
 def test_extreme_client_batches_survive_archive_compaction_and_restart(plan, clean):
     desk = empty().copy()

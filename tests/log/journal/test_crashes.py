@@ -27,6 +27,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
+from tests.crashes.lengths import examples
 from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
@@ -167,7 +168,9 @@ def iterate_records_of(data):
         yield from iterate_records(batch, header)
 
 
-SETTINGS = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=examples(120), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True)
 
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pipeline_broker.log.journal.flush_policy import FlushPolicy
 from pipeline_broker.log.segments.policies import NEVER, FlushRules, LogPolicies
+from tests.crashes.lengths import examples
 
 
 def log_of(rules, key=b"a"):
@@ -202,7 +203,9 @@ def test_records_count_until_a_sync_that_covers_them_has_ended():
     class Machine(SyncedLater):
         seen: ClassVar = Counter()
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+    )
     assert set(Machine.seen) == {"beside a sync", "syncs at once", "one more would be too many"}
 
 

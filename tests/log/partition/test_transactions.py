@@ -11,9 +11,12 @@ from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.partition import compaction_of_logs
 from pipeline_broker.log.producers.ended_transactions import EndedTransactions
 from pipeline_broker.log.producers.producer_state import ProducerStates
+from tests.crashes.lengths import examples
 from tests.log.partition.transaction_machine import CompactedMachine, TransactionMachine
 
-SETTINGS = settings(max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=examples(200), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True, database=None)
 
 

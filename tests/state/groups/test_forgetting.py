@@ -9,6 +9,7 @@ from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID
 from pipeline_broker.state.topics import NewTopic
+from tests.crashes.lengths import examples
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
@@ -195,4 +196,4 @@ class ForgottenTopics(RuleBasedStateMachine):
 
 
 TestForgottenTopics = ForgottenTopics.TestCase
-TestForgottenTopics.settings = hypothesis_settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestForgottenTopics.settings = hypothesis_settings(max_examples=examples(150), stateful_step_count=25, deadline=None)

@@ -19,6 +19,7 @@ from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ONCE_MAX, expired
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.offsets import CommittedOffsets
+from tests.crashes.lengths import examples
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
@@ -135,7 +136,7 @@ class OffsetLives(RuleBasedStateMachine):
 
 
 TestOffsetLives = OffsetLives.TestCase
-TestOffsetLives.settings = hypothesis_settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestOffsetLives.settings = hypothesis_settings(max_examples=examples(100), stateful_step_count=25, deadline=None)
 
 
 def test_fetch_of_an_offset_that_was_never_committed() -> None:

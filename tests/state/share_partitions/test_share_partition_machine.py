@@ -28,6 +28,7 @@ from pipeline_broker.state.share_partitions.messages import (
 )
 from pipeline_broker.state.share_partitions.record_state import TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.share_partition import SharePartition
+from tests.crashes.lengths import examples
 from tests.state.replaying import replay_share
 
 MEMBERS = ("one", "two", "three")
@@ -204,5 +205,5 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert self.partition.start_offset > self.batches[-1].last
 
 
-SharePartitionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+SharePartitionMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestSharePartitionMachine = SharePartitionMachine.TestCase

@@ -42,6 +42,7 @@ from pipeline_broker.state.transactions.coordinator import (
 )
 from pipeline_broker.state.transactions.states import PREPARED
 from pipeline_broker.state.transactions.transaction import Partition
+from tests.crashes.lengths import examples
 from tests.state.replaying import replay_transaction
 
 IDS = ["x", "y"]
@@ -402,4 +403,6 @@ def test_a_coordinator_that_is_wrong_is_found_out(sabotaged):
 
 def test_no_crash_leaves_a_transaction_by_halves():
     """Cases 55 and 8."""
-    run_state_machine_as_test(Transactions, settings=settings(max_examples=150, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Transactions, settings=settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
+    )

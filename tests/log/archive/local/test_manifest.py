@@ -23,6 +23,7 @@ from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.records.checksum import crc32c
+from tests.crashes.lengths import examples
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.files.test_window import Counting
 
@@ -175,7 +176,9 @@ class ManifestMachine(RuleBasedStateMachine):
         assert self.file.manifest == self.expected
 
 
-SETTINGS = settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=examples(60), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)
 BLIND = settings(SETTINGS, max_examples=800, phases=[Phase.generate], derandomize=True)
 
 

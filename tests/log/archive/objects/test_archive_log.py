@@ -23,6 +23,7 @@ from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.slot import SlotEntry, SlotKind
 from pipeline_broker.objects.slot_writer import FencedError, WriterStopped
 from pipeline_broker.objects.store import Unavailable, list_all
+from tests.crashes.lengths import examples
 from tests.objects.faulty_store import FaultyStore
 from tests.objects.impatience import give_up
 
@@ -159,7 +160,7 @@ def test_a_later_snapshot_does_not_list_all_earlier_slots(monkeypatch):
     assert first_listed[0] < first_listed[-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 60), st.integers(1, 30), st.booleans())
 def test_a_process_killed_at_any_request_keeps_its_confirmed_commits(requests, commits, is_applied):
     store = MemoryStore()
@@ -194,7 +195,7 @@ def test_a_process_killed_at_any_request_keeps_its_confirmed_commits(requests, c
         assert open_log(store).manifest.lsn in {told, told + 1}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_lost_late_and_doubled_answers_change_nothing(data):
     store = MemoryStore()

@@ -14,6 +14,7 @@ from pipeline_broker.log.archive.objects import object_store as tested
 from pipeline_broker.log.archive.objects.file_map import MERGED_RANGES, Change, Range
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Missing, Unavailable, list_all
+from tests.crashes.lengths import examples
 from tests.log.archive.objects.object_stores import BytesLog, object_store, reopened
 
 NAMES = ("t-0/a.log", "t-0/b.index", "u-1/a.log")
@@ -384,7 +385,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(0, 60))
 def test_a_process_killed_at_any_request_keeps_its_synced_files(asked, requests):
     """Unsynced changes of a file exist completely or not at all, as of one moment."""

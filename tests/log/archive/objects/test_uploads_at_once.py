@@ -11,6 +11,7 @@ from pipeline_broker.log.archive.objects.object_store import UPLOADS_AT_ONCE, Ob
 from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Unavailable, list_all
+from tests.crashes.lengths import examples
 from tests.log.archive.objects.object_stores import BytesLog, object_store, reopened
 
 NAMES = ("t-0/a.log", "t-1/a.log")
@@ -249,7 +250,7 @@ def run(steps, ends, kind):
     again.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=20), ENDS)
 def test_whatever_becomes_of_objects_on_their_way_files_are_as_they_were_written(steps, ends):
     run(steps, ends, ObjectSegmentStore)

@@ -29,6 +29,7 @@ from pipeline_broker.state.groups.classic.turn import Timer, TimerKind
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES, size_of_names, sizes_of
+from tests.crashes.lengths import examples
 from tests.state.group_driver import Driver
 from tests.state.groups.classic.test_subscription import subscription
 from tests.state.replaying import replay_group
@@ -367,4 +368,4 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroupMachine = GroupMachine.TestCase
-TestGroupMachine.settings = hypothesis_settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestGroupMachine.settings = hypothesis_settings(max_examples=examples(120), stateful_step_count=30, deadline=None)

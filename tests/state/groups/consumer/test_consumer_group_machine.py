@@ -23,6 +23,7 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH, MemberState
 from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.state.outcome import StateRecord
+from tests.crashes.lengths import examples
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.replaying import replay_group
 
@@ -312,4 +313,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 
 TestConsumerGroupMachine = ConsumerGroupMachine.TestCase
-TestConsumerGroupMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConsumerGroupMachine.settings = hypothesis_settings(
+    max_examples=examples(60), stateful_step_count=30, deadline=None
+)

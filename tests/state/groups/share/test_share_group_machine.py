@@ -21,6 +21,7 @@ from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, SHARE_STATE_BYTES, sizes_of
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError
+from tests.crashes.lengths import examples
 from tests.state.replaying import replay_group
 
 IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}
@@ -202,4 +203,4 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
 
 TestShareGroupMachine = ShareGroupMachine.TestCase
-TestShareGroupMachine.settings = hypothesis_settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestShareGroupMachine.settings = hypothesis_settings(max_examples=examples(50), stateful_step_count=25, deadline=None)

@@ -28,7 +28,7 @@ from tests.kafka_tools import class_path, java_command, require_kafka
 from tests.state.groups.streams.groups import groups
 
 PROGRAM = Path(__file__).with_name("StreamsOracle.java")
-COMPARED = settings(max_examples=EXAMPLES or 1000)
+COMPARED = settings(max_examples=EXAMPLES or 300)
 
 
 class JavaHeap:

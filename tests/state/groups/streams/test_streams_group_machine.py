@@ -25,6 +25,7 @@ from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus
 from pipeline_broker.state.groups.streams.tasks import NO_TASKS, TaskId, Tasks
 from pipeline_broker.state.groups.streams.topology import Subtopology, TopicInfo, Topology
 from pipeline_broker.state.outcome import StateRecord
+from tests.crashes.lengths import examples
 from tests.state.groups.streams.streams_driver import StreamsDriver, owned
 from tests.state.replaying import replay_group
 
@@ -314,4 +315,4 @@ def ids(tasks: dict[str, frozenset[int]]) -> list[TaskId]:
 
 
 TestStreamsGroupMachine = StreamsGroupMachine.TestCase
-TestStreamsGroupMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestStreamsGroupMachine.settings = hypothesis_settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
