@@ -241,17 +241,9 @@ def test_no_planted_violation_means_none_found(summary):
     assert [cell["order_violations"] for cell in summary["cells"]] == [0] * 6
 
 
-def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_order(summary):
+def test_the_verdict_of_a_poor_run_speaks_of_the_noise_and_the_order(summary):
     verdict = summary["verdict"]
-    assert verdict.startswith(
-        "confluent-kafka, linger 5 ms: not decided on this machine. Not decided with 16 producers"
-    )
-    assert (
-        "Replayed events: not decided on this machine. p99 wait: 1.00x that of classic (too few rounds for an interval)"
-        in verdict
-    )
-    assert "classic 4.00 ms, pipelined 4.00 ms" in verdict
-    assert "No mode was compared with itself (A/A)" in verdict
+    assert verdict.startswith("Nothing is decided, because the run is poor.\nNo mode was compared with itself (A/A)")
     assert "Order: no violation in 9,000 answers" not in verdict  # confluent-kafka shows no correlation ids
     assert "Order: no violation in 13,800 answers seen by clients and 200 requests stamped by the broker." in verdict
 
