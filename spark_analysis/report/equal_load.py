@@ -86,7 +86,8 @@ def consumers(comparison: Comparison, quality: RunQuality) -> Markup:
         parts += [
             paragraph(
                 "Connections of the native client read a topic from start to end, repeatedly, with 64 KB per fetch. "
-                "Each keeps one fetch in flight, like a consumer. The topic is in the page cache."
+                "Each keeps one fetch in flight, like a consumer. The records were just written, so our brokers have "
+                "them in memory, and Apache Kafka in the page cache."
             ),
             load_tables(comparison, reading, "Fetches", quality),
         ]
