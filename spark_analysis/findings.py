@@ -1,4 +1,4 @@
-"""The verdict in sentences, and the loads under which the second mode is not proven to pay.
+"""The verdict in sentences, and the loads under which the second mode is not proven faster.
 
 Decisions come first (`decision`), with ordinary clients before the native one, because these are the clients that
 people run. A reason is given only if a measurement shows it: batch sizes, stage times, the ablation. Every number here
@@ -118,9 +118,9 @@ def _order_sentence(comparison: Comparison) -> str:
 
 
 def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
-    """Return the loads under which the second mode is not proven to pay, each with its ratio, finding and evidence.
+    """Return the loads under which the second mode is not proven faster, each with its ratio, finding and evidence.
 
-    A load is listed if its throughput is not judged to pay, or if its p99 is judged to grow. The evidence is empty if
+    A load is listed if its throughput is not judged faster, or if its p99 is judged to grow. The evidence is empty if
     nothing was decided, or if no measurement shows the reason.
     """
     found: list[tuple[Load, Ratio, str, str]] = []
