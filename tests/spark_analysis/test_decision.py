@@ -30,6 +30,7 @@ from spark_analysis.tables import PAIRS_CLIENT, READER_CLIENT, REPLAY_CLIENT
 from spark_analysis.words import describe_paced, ends, measured, times
 from tests.spark_analysis import made
 
+UNCORRECTED = ", beyond chance alone but not after the correction for all loads"
 DEEP = made.load(1, in_flight=64)
 SINGLE = made.load(1, in_flight=1)
 LINGERING = made.load(1, client="confluent-kafka linger=5")
@@ -385,8 +386,7 @@ def cells_of(runs):
         (
             Ratio(1.5, 1.1, 2.0, 5, 0.02, 0.2),
             Judgement.UNDECIDED,
-            "not decided: the interval is 1.10x to 2.0x, "
-            "beyond chance alone but not after the correction for all loads",
+            f"not decided: the interval is 1.10x to 2.0x{UNCORRECTED}",
         ),
         (Ratio(1.5, None, None, 1), Judgement.UNDECIDED, "not decided: too few rounds for an interval"),
     ],
