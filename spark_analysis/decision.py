@@ -176,7 +176,6 @@ def _of_rates(ratios: Mapping[Load, Ratio], unit: str) -> list[str]:
 
 
 def _of_waits(ratios: Mapping[str, Ratio], quantity: str) -> list[str]:
-    """Return the lines of some latencies, which are named by their loads."""
     words = {found: text.format(quantity) for found, text in _WAIT_WORDS.items()}
     return _grouped({name: (ratio, judge(ratio.inverse)) for name, ratio in ratios.items()}, words)
 
@@ -198,7 +197,7 @@ def _extremes(ratios: Mapping[str, Ratio]) -> str:
 
 
 def _intervals(ratios: Mapping[str, Ratio], found: Judgement) -> str:
-    """Return the intervals alone: a ratio that proves nothing is not quoted."""
+    # Without the ratios, because a ratio that proves nothing is not quoted.
     why = uncorrected if found is Judgement.UNDECIDED else lambda _ratio: ""
     named = [f"{name} ({ends(ratio)}{why(ratio)})" for name, ratio in ratios.items()]
     more = f"; and {len(named) - _LISTED_MAX} more" if len(named) > _LISTED_MAX else ""
