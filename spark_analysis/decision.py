@@ -1,8 +1,8 @@
-"""The decision for each client whether the second mode pays. These decisions are the boxes at the top of the page.
+"""The decision for each client: whether the second mode is faster, slower, or both. These are the boxes of the page.
 
-A decision rests on the judgements of loads (`judgement`), never on the ratios alone. If loads differ, the decision
-lists those for which the mode pays and those for which it does not. The decision also lists undecided loads. Only
-ratios of decided loads appear in headlines.
+A decision rests on the judgements of loads (`judgement`), never on the ratios alone. Its answer names every kind of
+decided claim, and is "not decided" only if no load is decided. A claim has one form everywhere: a ratio with its
+interval. The headline is a bound that all claims of one kind keep. A poor run makes no claims (`withheld`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from spark_analysis.judgement import Judgement, judge, rate_finding
+from spark_analysis.judgement import NO_GAIN_MEANS, UNDECIDED_MEANS, Judgement, judge
 from spark_analysis.offered import EqualLoad, PacedSide
 from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT
 from spark_analysis.words import (
     OTHER_NAMES,
-    SIZE_WIDTH_MAX,
-    certain,
     client_name,
-    describe,
     describe_alone,
+    describe_paced,
     ends,
-    interval,
+    measured,
     milliseconds,
     ordinary,
-    pace,
     plural,
     times,
+    uncorrected,
 )
 
 if TYPE_CHECKING:
@@ -37,14 +35,35 @@ if TYPE_CHECKING:
     from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
 
-PAYS: Final = "Pays"
-DEPENDS: Final = "Pays under some loads"
-DOES_NOT_PAY: Final = "Does not pay"
-UNDECIDED: Final = "Not decided on this machine"
+FASTER: Final = "Faster"
+BARELY: Final = "Faster by less than a tenth"
+SLOWER: Final = "Slower"
+NO_GAIN: Final = "No gain"
+SOME: Final = " under some loads"
+"""The end of an answer that does not hold for every load."""
+BOTH: Final = "Faster under some loads, slower under others"
+UNDECIDED: Final = "Not decided"
+POOR: Final = "Not decided: poor run"
+NOT_MEASURED: Final = "Not measured"
+TONES: Final = {
+    FASTER: "yes",
+    FASTER + SOME: "partly",
+    BOTH: "partly",
+    **dict.fromkeys((SLOWER, SLOWER + SOME, BARELY, BARELY + SOME, NO_GAIN), "no"),
+    **dict.fromkeys((NO_GAIN + SOME, UNDECIDED, POOR, NOT_MEASURED), "open"),
+}
 QUOTED_SHARE_MIN: Final = 0.5
 """A smaller answered share is not quoted: the client stops before most of its waiting requests are answered."""
-NOT_MEASURED: Final = "Not measured"
-TONES: Final = {PAYS: "yes", DEPENDS: "partly", DOES_NOT_PAY: "no", UNDECIDED: "open", NOT_MEASURED: "open"}
+_LISTED_MAX: Final = 3
+
+_UNDECIDED_WORDS: Final = f"Not decided ({UNDECIDED_MEANS})"
+_WAIT_WORDS: Final = {
+    Judgement.FASTER: "Shorter {}",
+    Judgement.BARELY: "Shorter {} (by less than a tenth)",
+    Judgement.NO_GAIN: f"No shorter {{}} ({NO_GAIN_MEANS})",
+    Judgement.SLOWER: "Longer {}",
+    Judgement.UNDECIDED: _UNDECIDED_WORDS,
+}
 
 
 @attrs.frozen
@@ -54,7 +73,7 @@ class Decision:
     Attributes:
         subject: the client, or another subject such as latency at equal load.
         answer: one of the keys of TONES.
-        headline: the least and the greatest decided ratio; empty if none is decided.
+        headline: bounds of the ratios that are decided; empty if none is faster or slower.
         lines: sentences with the intervals, the most important first.
     """
 
@@ -66,6 +85,11 @@ class Decision:
     @property
     def tone(self) -> str:
         return TONES[self.answer]
+
+
+def withheld(decision: Decision) -> Decision:
+    """Return the decision as a poor run shows it: without any claim."""
+    return decision if decision.answer == NOT_MEASURED else Decision(decision.subject, POOR, "", ())
 
 
 def decisions(comparison: Comparison) -> list[Decision]:
@@ -97,142 +121,117 @@ def paced(comparison: Comparison, *, is_consumed: bool = False) -> list[EqualLoa
 
 def _of_client(comparison: Comparison, client: str) -> Decision:
     rates = {load: ratio for load, ratio in comparison.speedups.items() if load.client == client}
-    # Judgements need ratios for which above 1 is better, so latencies are inverted and inverted back for display.
-    waits = {load: ratio.inverse for load, ratio in comparison.latency_ratios["p99"].items() if load.client == client}
-    answer, headline, lines = _weighed(rates, "messages" if client != RAW_CLIENT else "requests")
-    worse = [load for load, ratio in waits.items() if judge(ratio) is Judgement.WORSE]
-    shorter = {
-        load: ratio.inverse for load, ratio in waits.items() if judge(ratio) in (Judgement.PAYS, Judgement.SMALL)
-    }
-    if shorter:
-        lines.append(f"p99 latency at full speed, over that of {comparison.sides[0]}: {_span(shorter)}.")
-    elif not worse:
-        lines.append("p99 latency at full speed: not decided under any load.")
-    if worse:
-        longer = {load: waits[load].inverse for load in worse}
-        lines.append(f"p99 latency at full speed is longer with {_listed(longer)}.")
-    return Decision(client_name(client), answer, headline, (*lines, *_beside(comparison, rates)))
-
-
-def _beside(comparison: Comparison, loads: Collection[Load], over: str = "Over") -> list[str]:
-    found = []
-    for mode in comparison.others:
-        parts = []
-        sides = zip(reversed(comparison.sides), (comparison.over_others, comparison.base_over_others), strict=True)
-        for name, ratios in sides:
-            own = {load: ratio for load, ratio in ratios[mode].items() if load in loads}
-            if own:
-                parts.append(f"{name} {_least_and_most(own)}")
-        if parts:
-            found.append(f"{over} {OTHER_NAMES.get(mode, mode)}: {'; '.join(parts)}.")
-    return found
-
-
-def _least_and_most(ratios: Mapping[Load, Ratio]) -> str:
-    least, most = (choose(ratios, key=lambda load: ratios[load].value) for choose in (min, max))
-    texts = [
-        f"{times(ratios[load].value)} with {describe_alone(load)} ({ends(ratios[load])})" for load in (least, most)
-    ]
-    return " to ".join(dict.fromkeys(texts))
-
-
-def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[str]]:
-    judged = {load: judge(ratio) for load, ratio in ratios.items()}
-    paying = {load: ratios[load] for load, found in judged.items() if found is Judgement.PAYS}
-    small = {load: ratios[load] for load, found in judged.items() if found is Judgement.SMALL}
-    none = {load: ratios[load] for load, found in judged.items() if found is Judgement.NO_GAIN}
-    worse = {load: ratios[load] for load, found in judged.items() if found is Judgement.WORSE}
-    undecided = {load: ratios[load] for load, found in judged.items() if found is Judgement.UNDECIDED}
-    lines = []
-    if paying:
-        lines.append(f"More {unit} under {len(paying)} of {plural(len(ratios), 'load')}: {_span(paying)}.")
-    if small:
-        lines.append(f"A gain below a tenth with {_listed(small)}.")
-    if none:
-        lines.append(f"No gain with {_listed(none)}.")
-    if worse:
-        lines.append(f"Slower with {_listed(worse)}.")
-    if undecided:
-        lines.append(f"Not decided with {_listed(undecided)}.")
-    return _answer(judged.values()), _headline(paying), lines
-
-
-def _answer(judged: Collection[Judgement]) -> str:
-    # A small gain is proven but not worth a decision, so it never makes a client "pay".
-    if judged and all(it is Judgement.PAYS for it in judged):
-        return PAYS
-    if Judgement.PAYS in judged:
-        return DEPENDS
-    return UNDECIDED if Judgement.UNDECIDED in judged or not judged else DOES_NOT_PAY
-
-
-def _headline(decided: Mapping[Load, Ratio]) -> str:
-    """Return the least and the greatest of ratios on one side of 1, or a bound that holds for all of them.
-
-    Returns an empty text without ratios.
-    """
-    ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
-    # With a wide interval the greatest ratio is uncertain: quote only the bound that holds for all.
-    if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
-        is_above = ratios[0].value > 1
-        ends_of_all = [(ratio.low if is_above else ratio.high) or ratio.value for ratio in ratios]
-        return f"at least {times(min(ends_of_all))}" if is_above else f"at most {times(max(ends_of_all))}"
-    return " to ".join(dict.fromkeys(certain(ratio) for ratio in (ratios[:1] + ratios[-1:])))
-
-
-def _span(ratios: Mapping[Load, Ratio]) -> str:
-    ordered = sorted(ratios, key=lambda load: ratios[load].value)
-    least, most = ordered[0], ordered[-1]
-    text = f"{certain(ratios[least])} with {describe_alone(least)} ({interval(ratios[least])})"
-    return (
-        text if least == most else f"{text}, {certain(ratios[most])} with {describe_alone(most)} ({ends(ratios[most])})"
+    waits = {load: ratio for load, ratio in comparison.latency_ratios["p99"].items() if load.client == client}
+    lines = _of_rates(rates, "messages" if client != RAW_CLIENT else "requests")
+    found = _of_waits({describe_alone(load): ratio for load, ratio in waits.items()}, "p99 at full speed")
+    claims = [line for line in found if not line.startswith((_UNDECIDED_WORDS, "No shorter"))]
+    lines += claims or ["No load has a p99 at full speed that is proven shorter or longer."]
+    judged = {load: judge(ratio) for load, ratio in rates.items()}
+    return Decision(
+        client_name(client), _answer(judged.values()), _headline(rates.values()), (*lines, *_beside(comparison, rates))
     )
 
 
-_LISTED_MAX: Final = 3
+def _answer(judged: Collection[Judgement]) -> str:
+    kinds = set(judged)
+    if {Judgement.FASTER, Judgement.SLOWER} <= kinds:
+        return BOTH
+    for kind, answer in (
+        (Judgement.FASTER, FASTER),
+        (Judgement.SLOWER, SLOWER),
+        # A proven gain below a tenth is not worth a decision, so it never makes a client "faster".
+        (Judgement.BARELY, BARELY),
+        (Judgement.NO_GAIN, NO_GAIN),
+    ):
+        if kind in kinds:
+            return answer if kinds == {kind} else answer + SOME
+    return UNDECIDED
 
 
-def _listed(ratios: Mapping[Load, Ratio]) -> str:
-    named = [f"{describe_alone(load)} ({ends(ratio)})" for load, ratio in ratios.items()]
-    more = f" and {len(named) - _LISTED_MAX} more" if len(named) > _LISTED_MAX else ""
+def _headline(ratios: Collection[Ratio], *, is_less_better: bool = False) -> str:
+    """Return the bounds that all decided ratios keep: those of the better loads, then those of the worse ones."""
+    groups: dict[Judgement, list[Ratio]] = {Judgement.FASTER: [], Judgement.SLOWER: []}
+    for ratio in ratios:
+        groups.setdefault(judge(ratio.inverse if is_less_better else ratio), []).append(ratio)
+    return " or ".join(_bound(groups[kind]) for kind in (Judgement.FASTER, Judgement.SLOWER) if groups[kind])
+
+
+def _bound(decided: Sequence[Ratio]) -> str:
+    # The ends exist, because a ratio without an interval is not decided.
+    low, high = min(ratio.low or 0.0 for ratio in decided), max(ratio.high or 0.0 for ratio in decided)
+    return f"at least {times(low)}" if low > 1 else f"at most {times(high)}"
+
+
+def _of_rates(ratios: Mapping[Load, Ratio], unit: str) -> list[str]:
+    count = sum(judge(ratio) is Judgement.FASTER for ratio in ratios.values())
+    words = {
+        Judgement.FASTER: f"More {unit} under {count} of {plural(len(ratios), 'load')}",
+        Judgement.BARELY: "A gain below a tenth",
+        Judgement.NO_GAIN: f"No gain ({NO_GAIN_MEANS})",
+        Judgement.SLOWER: "Slower",
+        Judgement.UNDECIDED: _UNDECIDED_WORDS,
+    }
+    named = {describe_alone(load): (ratio, judge(ratio)) for load, ratio in ratios.items()}
+    return _grouped(named, words)
+
+
+def _of_waits(ratios: Mapping[str, Ratio], quantity: str) -> list[str]:
+    words = {found: text.format(quantity) for found, text in _WAIT_WORDS.items()}
+    return _grouped({name: (ratio, judge(ratio.inverse)) for name, ratio in ratios.items()}, words)
+
+
+def _grouped(judged: Mapping[str, tuple[Ratio, Judgement]], words: Mapping[Judgement, str]) -> list[str]:
+    lines = []
+    for wanted, text in words.items():
+        chosen = {name: ratio for name, (ratio, found) in judged.items() if found is wanted}
+        if chosen:
+            is_claim = wanted in (Judgement.FASTER, Judgement.BARELY, Judgement.SLOWER)
+            lines.append(f"{text}: {_extremes(chosen) if is_claim else _intervals(chosen, wanted)}.")
+    return lines
+
+
+def _extremes(ratios: Mapping[str, Ratio]) -> str:
+    """Return all ratios if they are few, otherwise the least and the greatest, which are named as such."""
+    texts = [f"{measured(ratios[name])} for {name}" for name in sorted(ratios, key=lambda name: ratios[name].value)]
+    return f"least {texts[0]}; greatest {texts[-1]}" if len(texts) > _LISTED_MAX else "; ".join(texts)
+
+
+def _intervals(ratios: Mapping[str, Ratio], found: Judgement) -> str:
+    # Without the ratios, because a ratio that proves nothing is not quoted.
+    why = uncorrected if found is Judgement.UNDECIDED else lambda _ratio: ""
+    named = [f"{name} ({ends(ratio)}{why(ratio)})" for name, ratio in ratios.items()]
+    more = f"; and {len(named) - _LISTED_MAX} more" if len(named) > _LISTED_MAX else ""
     return "; ".join(named[:_LISTED_MAX]) + more
+
+
+def _beside(comparison: Comparison, loads: Collection[Load], what: str = "") -> list[str]:
+    found = []
+    for mode in comparison.others:
+        sides = zip(reversed(comparison.sides), (comparison.over_others, comparison.base_over_others), strict=True)
+        for name, ratios in sides:
+            own = {describe_alone(load): ratio for load, ratio in ratios[mode].items() if load in loads}
+            if own:
+                found.append(f"{what}{name} over {OTHER_NAMES.get(mode, mode)}: {_extremes(own)}.")
+    return found
 
 
 def _of_equal_load(comparison: Comparison) -> Decision:
     subject, loads = "Latency at equal load", paced(comparison)
     if not loads:
-        return Decision(
-            subject,
-            NOT_MEASURED,
-            "",
-            ("No open loop at a given rate was run, so latency at equal load is unknown.",),
-        )
-    waits = {each.load: each.ratios["p99"].inverse for each in loads if "p99" in each.ratios}
-    answer, _, _ = _weighed(waits, "") if waits else (UNDECIDED, "", [])
-    judged = {load: judge(ratio) for load, ratio in waits.items()}
-    better = {load: waits[load] for load, found in judged.items() if found in (Judgement.PAYS, Judgement.SMALL)}
-    lines = []
-    for found, words in (
-        (Judgement.PAYS, "Shorter p99 at"),
-        (Judgement.SMALL, "p99 shorter by less than a tenth at"),
-        (Judgement.NO_GAIN, "No shorter p99 at"),
-        (Judgement.WORSE, "Longer p99 at"),
-        (Judgement.UNDECIDED, "Not decided at"),
-    ):
-        chosen = [load for load, each in judged.items() if each is found]
-        if chosen:
-            texts = [_paced(load, waits[load].inverse, is_decided=found is not Judgement.UNDECIDED) for load in chosen]
-            lines.append(f"{words} {'; '.join(texts)}.")
-    lines += [*lateness(loads), *unkept(loads, comparison.sides)]
-    headline = _headline({load: ratio.inverse for load, ratio in better.items()})
-    return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
+        why = "No open loop at a given rate was run, so latency at equal load is unknown."
+        return Decision(subject, NOT_MEASURED, "", (why,))
+    waits = {describe_paced(each.load): each.ratios["p99"] for each in loads if "p99" in each.ratios}
+    lines = [*_of_waits(waits, "p99"), *lateness(loads), *unkept(loads, comparison.sides)]
+    return Decision(subject, _answer_of_waits(waits), _headline_of_waits(waits), tuple(lines))
 
 
-def _paced(load: Load, ratio: Ratio, *, is_decided: bool) -> str:
-    if is_decided:
-        return f"{pace(load)}: {certain(ratio)} ({ends(ratio)})"
-    why = ", beyond chance alone but not after the correction for all loads" if ratio.excludes_one else ""
-    return f"{pace(load)} ({ends(ratio)}{why})"
+def _answer_of_waits(waits: Mapping[str, Ratio]) -> str:
+    return _answer([judge(ratio.inverse) for ratio in waits.values()])
+
+
+def _headline_of_waits(waits: Mapping[str, Ratio]) -> str:
+    found = _headline(waits.values(), is_less_better=True)
+    return found and f"p99 {found}"
 
 
 def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
@@ -251,13 +250,15 @@ def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
 
 
 def _pace_and_reason(load: Load, side: PacedSide) -> str:
-    kept = f"the pace of {pace(load)}" if load.offered_per_s else pace(load)
+    kept = f"the pace of {describe_paced(load)}" if load.offered_per_s else "its own pace"
     return f"{kept} ({why_unkept(side)})"
 
 
 def why_unkept(side: PacedSide) -> str:
-    if side.late_ms is None:
-        return "nothing was sent"
+    if not side.requests:
+        return "no measured request was sent"
+    if not side.answered_share:
+        return "no measured request was answered before the run ended"
     if side.answered_share < QUOTED_SHARE_MIN:
         return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of the pace"
     return f"answers arrived at {side.answered_share:.1%} of the pace"
@@ -279,36 +280,24 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
     timed = paced(comparison, is_consumed=True)
     if not reading and not timed:
         return []
-    lines = [f"Reading with {describe(load)}: {_rate_text(ratio)}." for load, ratio in reading.items()]
-    judged = [judge(ratio) for ratio in reading.values()]
-    longer = {
-        load: ratio
-        for load in reading
-        if (ratio := comparison.latency_ratios["p99"].get(load)) and judge(ratio.inverse) is Judgement.WORSE
+    lines = [f"Reading, {line[0].lower()}{line[1:]}" for line in _of_rates(reading, "fetches")]
+    fetches = {describe_alone(load): ratio for load in reading if (ratio := comparison.latency_ratios["p99"].get(load))}
+    lines += [line for line in _of_waits(fetches, "p99 of a fetch") if line.startswith("Longer")]
+    waits = {
+        f"{name} of {describe_paced(each.load)}": each.ratios[name]
+        for each in timed
+        for name in ("p50", "p99")
+        if name in each.ratios
     }
-    if longer:
-        lines.append(f"p99 of a fetch is longer with {_listed(longer)}.")
+    lines += _of_waits(waits, "wait from publishing to consuming")
     for each in timed:
-        waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
-        judged += [judge(ratio.inverse) for ratio in waits.values()]
-        text = ", ".join(f"{name} {_latency_text(ratio)}" for name, ratio in waits.items())
-        lines.append(f"From publishing to consuming with {describe(each.load)}: {text or 'not decided'}.")
         known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
         if known:
-            lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
-    lines += [*_beside(comparison, reading, "Reading over"), *lateness(timed), *unkept(timed, comparison.sides)]
+            medians = ", ".join(f"{mode} {milliseconds(p50.value)}" for mode, p50 in known)
+            lines.append(f"p50 of {describe_paced(each.load)}: {medians}.")
+    lines += [*_beside(comparison, reading, "Reading, "), *lateness(timed), *unkept(timed, comparison.sides)]
+    judged = [*map(judge, reading.values()), *(judge(ratio.inverse) for ratio in waits.values())]
     return [Decision("Consumers", _answer(judged), "", tuple(lines))]
-
-
-def _rate_text(ratio: Ratio) -> str:
-    words = {Judgement.PAYS: f"{certain(ratio)} as fast", Judgement.SMALL: "faster by less than a tenth"}
-    return f"{words.get(judge(ratio), rate_finding(ratio).partition(':')[0])} ({ends(ratio)})"
-
-
-def _latency_text(ratio: Ratio) -> str:
-    found = judge(ratio.inverse)
-    words = {Judgement.PAYS: certain(ratio), Judgement.WORSE: certain(ratio), Judgement.NO_GAIN: "no shorter"}
-    return f"{words.get(found, found.value)} ({ends(ratio)})"
 
 
 def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
@@ -319,10 +308,8 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     if ratio is None:
         lines = unfair or ["The events are too few for a p99."]
         return Decision(subject, UNDECIDED, "", tuple(lines))
-    waits = {each.load: ratio.inverse}
-    answer, _, _ = _weighed(waits, "")
-    better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
+    waits = {"the recorded pace": ratio}
     sides = [side for side in each.sides if side.side in (0, 1)]  # both have a p99, because their ratio exists
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
-    text = f"p99 wait: {certain(ratio)} that of {comparison.sides[0]} ({interval(ratio)}): {absolute}."
-    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (text, *lateness([each])))
+    lines = [*_of_waits(waits, "p99"), f"p99: {absolute}.", *lateness([each])]
+    return Decision(subject, _answer_of_waits(waits), _headline_of_waits(waits), tuple(lines))

@@ -1,4 +1,4 @@
-"""The verdict in sentences, and the loads under which the second mode is not proven to pay.
+"""The verdict in sentences, and the loads under which the second mode is not proven faster.
 
 Decisions come first (`decision`), with ordinary clients before the native one, because these are the clients that
 people run. A reason is given only if a measurement shows it: batch sizes, stage times, the ablation. Every number here
@@ -14,7 +14,7 @@ from spark_analysis.cells import Cell, Load
 from spark_analysis.decision import decisions
 from spark_analysis.judgement import GAIN_MIN, Judgement, judge, rate_finding
 from spark_analysis.tables import ABLATION_MODES
-from spark_analysis.words import OTHER_NAMES, describe, duration, ends, interval, plural, times
+from spark_analysis.words import OTHER_NAMES, describe, duration, ends, measured, plural, times
 
 if TYPE_CHECKING:
     from spark_analysis.breakdown import Cause
@@ -29,16 +29,17 @@ NO_NOISE: Final = (
 _NEARLY_ALL: Final = 0.95
 
 
-def verdict(comparison: Comparison) -> str:
-    """Return the verdict of `summary.json`, one line per subject."""
-    return "\n".join(verdict_sentences(comparison))
+def verdict(comparison: Comparison, *, is_poor: bool) -> str:
+    """Return the verdict of `summary.json`, one line per subject: the decisions, factors, other brokers, noise, order.
 
-
-def verdict_sentences(comparison: Comparison) -> list[str]:
-    """Return the verdict, one entry per subject: the decisions, factors, other brokers, noise, order."""
+    That of a poor run contains only the noise and the order.
+    """
+    about_run = [noise_sentence(comparison), _order_sentence(comparison)]
+    if is_poor:
+        return "\n".join(["Nothing is decided, because the run is poor.", *about_run])
     found = [" ".join([f"{each.subject}: {_inside(each.answer)}.", *each.lines]) for each in decisions(comparison)]
     found += _factor_sentences(comparison)
-    return [*found, *_other_sentences(comparison), noise_sentence(comparison), _order_sentence(comparison)]
+    return "\n".join([*found, *_other_sentences(comparison), *about_run])
 
 
 def _inside(answer: str) -> str:
@@ -52,9 +53,8 @@ def noise_sentence(comparison: Comparison) -> str:
         return NO_NOISE
     if noise.rate.low is None:
         return f"{noise.mode} was compared with itself in too few rounds, so the noise is unknown."
-    latency = f", p99 {times(noise.p99.value)} ({ends(noise.p99)})" if noise.p99 is not None else ""
-    rate = f"throughput {times(noise.rate.value)} ({ends(noise.rate)})"
-    line = f"{noise.mode} against itself on this machine: {rate}{latency}"
+    latency = f", p99 {measured(noise.p99)}" if noise.p99 is not None else ""
+    line = f"{noise.mode} against itself on this machine: throughput {measured(noise.rate)}{latency}"
     zero, one = comparison.sides
     return f"{line}. {_noise_by_loads(noise)}." if zero == one else f"{line}."
 
@@ -65,7 +65,7 @@ def _noise_by_loads(noise: Noise) -> str:
     return (
         f"Both sides are the same mode, so every difference is noise. {noise.holding} of {len(noise.loads)} intervals "
         f"contain 1; 19 of 20 should. {called} would be called different. The ratio farthest from 1 "
-        f"is {times(noise.loads[farthest].value)} with {describe(farthest)} ({interval(noise.loads[farthest])})"
+        f"is {measured(noise.loads[farthest])} for {describe(farthest)}"
     )
 
 
@@ -92,7 +92,7 @@ def _other_sentences(comparison: Comparison) -> list[str]:
 def _most(ratios: dict[Load, Ratio], *, above: bool) -> str:
     choose = max if above else min
     load = choose(ratios, key=lambda load: ratios[load].value)
-    return f" (most with {describe(load)}: {times(ratios[load].value)}, {ends(ratios[load])})"
+    return f", most {measured(ratios[load])} for {describe(load)}"
 
 
 def _factor_sentences(comparison: Comparison) -> list[str]:
@@ -118,21 +118,21 @@ def _order_sentence(comparison: Comparison) -> str:
 
 
 def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
-    """Return the loads under which the second mode is not proven to pay, each with its ratio, finding and evidence.
+    """Return the loads under which the second mode is not proven faster, each with its ratio, finding and evidence.
 
-    A load is listed if its throughput is not judged to pay, or if its p99 is judged to grow. The evidence is empty if
+    A load is listed if its throughput is not judged faster, or if its p99 is judged to grow. The evidence is empty if
     nothing was decided, or if no measurement shows the reason.
     """
     found: list[tuple[Load, Ratio, str, str]] = []
     for load, ratio in comparison.speedups.items():
         findings = []
         judged = judge(ratio)
-        if judged is not Judgement.PAYS:
+        if judged is not Judgement.FASTER:
             findings.append(rate_finding(ratio))
         wait = comparison.latency_ratios["p99"].get(load)
-        is_longer = wait is not None and judge(wait.inverse) is Judgement.WORSE
+        is_longer = wait is not None and judge(wait.inverse) is Judgement.SLOWER
         if wait is not None and is_longer:
-            findings.append(f"p99 grows to {times(wait.value)} ({ends(wait)})")
+            findings.append(f"p99 grows to {measured(wait)}")
         if findings:
             is_decided = is_longer or judged is not Judgement.UNDECIDED
             found.append((load, ratio, "; ".join(findings), evidence(comparison, load) if is_decided else ""))

@@ -37,7 +37,7 @@ class PacedSide:
 
     Attributes:
         answered_share: the pace of answers over that of requests, mean over runs.
-        late_ms: delay of the median request when it was sent, median over runs; None if nothing was sent.
+        late_ms: delay of the median request when it was sent, median over runs; None if nothing was answered.
         latency_ms: percentiles over the rounds by name; those without enough samples are left out.
         sent_latency_ms: the same from the time of sending.
     """
@@ -54,7 +54,7 @@ class PacedSide:
     @property
     def kept_pace(self) -> bool:
         """Return whether answers arrived at ANSWERED_SHARE_MIN of the pace or more. Otherwise no latency is quoted."""
-        return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None
+        return self.answered_share >= ANSWERED_SHARE_MIN
 
     @property
     def is_late(self) -> bool:

@@ -1,7 +1,7 @@
 """The quality of a run: good, fair or poor, computed from five measures.
 
 The light of a run is that of its worst measure. A wide interval does not make a run poor: it still decides which mode
-is faster, and a claim states only the certain part of the size. A run is poor if
+is faster. A poor run makes no claims. A run is poor if
 
 * no claim is decided, or no load has an interval,
 * the interval of a mode compared with itself (A/A) excludes 1,
@@ -30,10 +30,12 @@ import attrs
 from spark_analysis.cells import Cell
 from spark_analysis.decision import NOT_MEASURED, UNDECIDED, decisions
 from spark_analysis.findings import NO_NOISE, noise_sentence
-from spark_analysis.words import SIZE_WIDTH_MAX, full_name, plural, times
+from spark_analysis.words import full_name, plural, times
 
 if TYPE_CHECKING:
-    from spark_analysis.cells import Load
+    from collections.abc import Sequence
+
+    from spark_analysis.cells import Load, Run
     from spark_analysis.summary import Comparison
 
 
@@ -52,6 +54,7 @@ WORDS: Final = {
 }
 CLIENT_SHARE_MAX: Final = 0.9
 """The share of a core above which the client cannot send faster."""
+SIZE_WIDTH_MAX: Final = 1.5
 _OTHERS_SHARES: Final = (0.05, 0.25)
 _STEAL_SHARES: Final = (0.01, 0.05)
 _NOISE_WIDTH_MAX: Final = 1.1
@@ -76,6 +79,10 @@ class RunQuality:
     @property
     def reasons(self) -> list[str]:
         return [measure.finding for measure in self.measures if measure.light is self.light]
+
+    def claim(self, words: str) -> str:
+        """Return the words of a claim, or of its absence: a poor run makes none."""
+        return "not decided: poor run" if self.light is Light.POOR else words
 
     @property
     def sentence(self) -> str:
@@ -127,8 +134,13 @@ def _taken(comparison: Comparison, name: str, finding: str, bounds: tuple[float,
     shares = [share for run in runs if (share := _number(run.machine, f"{name}_share")) is not None]
     if not shares:
         return Measure(name, Light.FAIR, unknown)
-    taken = f"{fmean(shares):.1%} of the cores' time on average, and at most {max(shares):.1%} in a run"
+    taken = f"{_of_cores(fmean(shares), runs)} on average, and at most {_of_cores(max(shares), runs)} in a run"
     return Measure(name, _light(fmean(shares), bounds), finding.format(taken))
+
+
+def _of_cores(share: float, runs: Sequence[Run]) -> str:
+    cores = next((found for run in runs if (found := _number(run.machine, "cores"))), None)
+    return f"{share * cores:.2f} of {cores:.0f} cores" if cores else f"{share:.1%} of the time of all cores"
 
 
 def _client(comparison: Comparison) -> Measure:
@@ -160,8 +172,10 @@ def _noise(comparison: Comparison) -> Measure:
             "A/A", Light.FAIR, NO_NOISE.rstrip(".") if noise is None else noise_sentence(comparison).rstrip(".")
         )
     light = Light.GOOD if noise.rate.width <= _NOISE_WIDTH_MAX else Light.FAIR
-    light = Light.POOR if noise.rate.excludes_one else light
-    return Measure("A/A", light, noise_sentence(comparison).rstrip("."))
+    sentence = noise_sentence(comparison).rstrip(".")
+    if noise.rate.excludes_one:
+        return Measure("A/A", Light.POOR, f"two equal brokers differ: {sentence}")
+    return Measure("A/A", light, sentence)
 
 
 def _number(facts: dict[str, Any], name: str) -> float | None:

@@ -23,38 +23,43 @@ OTHER_NAMES: Final = {
     "other": "the other broker",
 }
 """Descriptions of the modes of other brokers."""
-_TIMES_MIN: Final = 0.01
-SIZE_WIDTH_MAX: Final = 1.5
-"""Limit of upper end over lower end of an interval. For a wider interval only a bound of the effect is quoted."""
+_DIGITS: Final = 2
+_DIGITS_MAX: Final = 6
 
 
 def times(value: float) -> str:
-    if value < _TIMES_MIN:
-        return f"below {_TIMES_MIN}x"
+    if value < 0.0995:  # two digits would be too few to compare the ends of an interval
+        return f"{value:.2g}x" if value >= 0.001 else "below 0.001x"
     if value < 1.995:  # larger values round to 2.0
         return f"{value:.2f}x"
     return f"{value:.1f}x" if value < 19.95 else f"{value:,.0f}x"
 
 
-def certain(ratio: Ratio) -> str:
-    """Format the certain part of a decided ratio: `2.4x`, or if its interval is wide, `at least 6.3x`."""
-    if ratio.width is not None and ratio.width > SIZE_WIDTH_MAX:
-        if ratio.low is not None and ratio.low > 1:
-            return f"at least {times(ratio.low)}"
-        if ratio.high is not None and ratio.high < 1:
-            return f"at most {times(ratio.high)}"
-    return times(ratio.value)
+def measured(ratio: Ratio) -> str:
+    """Format a ratio with its interval, `2.6x (2.4x to 2.8x)`; the form of every claim."""
+    return times(ratio.value) if ratio.low is None else f"{times(ratio.value)} ({ends(ratio)})"
 
 
 def ends(ratio: Ratio) -> str:
     """Format the interval alone: `2.4x to 2.8x`, or `too few rounds`."""
     if ratio.low is None or ratio.high is None:
         return "too few rounds"
-    return f"{times(ratio.low)} to {times(ratio.high)}"
+    return f"{_end(ratio.low, ratio)} to {_end(ratio.high, ratio)}"
 
 
-def interval(ratio: Ratio) -> str:
-    return "too few rounds for an interval" if ratio.low is None else f"95% interval {ends(ratio)}"
+def _end(value: float, ratio: Ratio) -> str:
+    # An interval that excludes 1 must not end at "1.00x".
+    digits = _DIGITS
+    while ratio.excludes_one and digits < _DIGITS_MAX and float(f"{value:.{digits}f}") == 1:
+        digits += 1
+    return times(value) if digits == _DIGITS else f"{value:.{digits}f}x"
+
+
+def uncorrected(ratio: Ratio) -> str:
+    """Return the reason why a ratio decides nothing although its interval excludes 1; empty if it contains 1."""
+    if ratio.excludes_one and not (ratio.above or ratio.below):
+        return ", beyond chance alone but not after the correction for all loads"
+    return ""
 
 
 def milliseconds(value: float | None) -> str:
@@ -137,6 +142,13 @@ def describe_alone(load: Load) -> str:
     """Describe a load without the client's settings, for text that has named the client."""
     settings = f", {client_settings(load.client)}" if ordinary(load) else ""
     return describe(load).replace(settings, "", 1) if settings else describe(load)
+
+
+def describe_paced(load: Load) -> str:
+    """Describe an open loop by its connections, or pairs, and its pace."""
+    noun = "pair" if load.client == PAIRS_CLIENT else "connection"
+    delay = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
+    return f"{plural(load.connections, noun)} at {pace(load)}{delay}{load.variant and f', {load.variant}'}"
 
 
 def pace(load: Load) -> str:

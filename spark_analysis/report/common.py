@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from spark_analysis.breakdown import BROKER_PARTS, SOCKET
 from spark_analysis.cells import Cell, Load
-from spark_analysis.judgement import rate_finding
+from spark_analysis.judgement import FINDINGS_NOTE, rate_finding
 from spark_analysis.report import charts
 from spark_analysis.report.markup import Markup, figure, join, legend, table
 from spark_analysis.tables import RAW_CLIENT
-from spark_analysis.words import DASH, describe, ends, milliseconds, persecond, times
+from spark_analysis.words import DASH, describe, ends, measured, milliseconds, persecond, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_analysis.interval import Ratio
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import Comparison
 
 PARTS: Final = {name: f"s{place}" for place, name in enumerate(BROKER_PARTS, start=1)}
@@ -95,7 +96,7 @@ def focus(comparison: Comparison) -> list[Load]:
     return list(dict.fromkeys([wide[0], wide[-1]]))
 
 
-def load_tables(comparison: Comparison, loads: Iterable[Load], unit: str) -> Markup:
+def load_tables(comparison: Comparison, loads: Iterable[Load], unit: str, quality: RunQuality) -> Markup:
     """Return tables of rates and latencies, the modes side by side, each with the ratio and its interval.
 
     Args:
@@ -103,10 +104,10 @@ def load_tables(comparison: Comparison, loads: Iterable[Load], unit: str) -> Mar
         unit: the counted unit, such as messages of an ordinary client.
     """
     listed = list(loads)
-    return join([_rate_table(comparison, listed, unit), latency_table(comparison, listed)])
+    return join([_rate_table(comparison, listed, unit, quality), latency_table(comparison, listed)])
 
 
-def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str) -> Markup:
+def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str, quality: RunQuality) -> Markup:
     zero, one = side_names(comparison)
     head = ["Load", "Finding", *(f"{mode}, rate" for mode in brokers(comparison)), f"{one} over {zero}"]
     head += [f"{side} over {other}" for other in comparison.others for side in (one, zero)]
@@ -120,12 +121,11 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str) -> Mar
             for other in comparison.others
             for over in (comparison.over_others, comparison.base_over_others)
         ]
-        rows.append(
-            [describe(load), DASH if ratio is None else rate_finding(ratio), *rates, ratio_cell(ratio), *beside]
-        )
+        finding = DASH if ratio is None else quality.claim(rate_finding(ratio))
+        rows.append([describe(load), finding, *rates, ratio_cell(ratio), *beside])
     caption = (
         f"{unit} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same. A rate is over "
-        "all rounds, so one slow round can move the rate in the opposite direction"
+        f"all rounds, so one slow round can move the rate in the opposite direction. {FINDINGS_NOTE}"
     )
     return table(caption, head, rows, texts=2)
 
@@ -154,9 +154,7 @@ def ratio_cells(ratio: Ratio | None) -> list[str]:
 
 
 def ratio_cell(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return DASH
-    return times(ratio.value) if ratio.low is None else f"{times(ratio.value)} ({ends(ratio)})"
+    return DASH if ratio is None else measured(ratio)
 
 
 def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_less_better: bool = False) -> Markup:
@@ -186,7 +184,7 @@ def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_les
         kind = "side-1" if better else "side-0" if worse else "unclear"
         chance = "not beyond chance" if not ratio.excludes_one else "beyond chance alone, not after the correction"
         undecided = "too few rounds for an interval" if ratio.low is None else f"{chance}: {ends(ratio)}"
-        value = f"{times(ratio.value)} ({ends(ratio)})" if is_called else undecided
+        value = measured(ratio) if is_called else undecided
         bars.append(charts.Bar(name, value, place(ratio.value), 0, kind, whisker, place(1.0)))
     return figure(title, charts.bars(title, bars), note=note)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_analysis.interval import Ratio
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import Comparison
 
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
@@ -40,7 +41,7 @@ _RATE_PANELS_OPEN = 9  # the number of panels of the profile `full`; a sweep has
 _MAPS_OPEN = 4
 
 
-def throughput(comparison: Comparison) -> Markup:
+def throughput(comparison: Comparison, quality: RunQuality) -> Markup:
     loads = loads_of(comparison, native_closed)
     if not loads:
         return NOTHING
@@ -84,7 +85,7 @@ def throughput(comparison: Comparison) -> Markup:
         mode_legend(comparison, brokers(comparison)),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
         *_heat_maps(comparison, loads),
-        details("All figures as tables", load_tables(comparison, loads, "Requests of the native client")),
+        details("All figures as tables", load_tables(comparison, loads, "Requests of the native client", quality)),
     )
 
 

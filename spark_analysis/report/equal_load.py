@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_analysis.cells import PERCENTILES
 from spark_analysis.decision import lateness, paced, unkept, why_unkept
-from spark_analysis.judgement import latency_finding
+from spark_analysis.judgement import NO_GAIN_MEANS, UNDECIDED_MEANS, latency_finding
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.queries import BUCKET_MS
 from spark_analysis.report import charts
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_analysis.offered import EqualLoad, PacedSide
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import Comparison
 
 _NAMES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
@@ -43,7 +44,7 @@ _RULE = (
 )
 
 
-def equal_load(comparison: Comparison) -> Markup:
+def equal_load(comparison: Comparison, quality: RunQuality) -> Markup:
     found = paced(comparison)
     if not found:
         return section(
@@ -70,12 +71,12 @@ def equal_load(comparison: Comparison) -> Markup:
         ),
         *_unkept(comparison, found),
         *([mode_legend(comparison, shown), charts.panels(panels, pairs=True)] if panels else []),
-        _ratio_table(comparison, found),
+        _ratio_table(comparison, found, quality),
         details("Each side as a table", _side_table(found)),
     )
 
 
-def consumers(comparison: Comparison) -> Markup:
+def consumers(comparison: Comparison, quality: RunQuality) -> Markup:
     timed = paced(comparison, is_consumed=True)
     reading = loads_of(comparison, lambda load: load.client == READER_CLIENT)
     if not timed and not reading:
@@ -85,9 +86,10 @@ def consumers(comparison: Comparison) -> Markup:
         parts += [
             paragraph(
                 "Connections of the native client read a topic from start to end, repeatedly, with 64 KB per fetch. "
-                "Each keeps one fetch in flight, like a consumer. The topic is in the page cache."
+                "Each keeps one fetch in flight, like a consumer. The records were just written, so our brokers have "
+                "them in memory, and Apache Kafka in the page cache."
             ),
-            load_tables(comparison, reading, "Fetches"),
+            load_tables(comparison, reading, "Fetches", quality),
         ]
     if timed:
         parts += [
@@ -96,7 +98,7 @@ def consumers(comparison: Comparison) -> Markup:
                 "at fixed times. Latency counts from the time a message was due until its consumer has it."
             ),
             *_unkept(comparison, timed),
-            _ratio_table(comparison, timed),
+            _ratio_table(comparison, timed, quality),
             _side_table(timed),
         ]
     return section("consumers", "Consumers", *parts)
@@ -149,7 +151,7 @@ def _lines(comparison: Comparison, group: Sequence[EqualLoad], name: str) -> lis
     return [line for line in found if line.points]
 
 
-def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
+def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad], quality: RunQuality) -> Markup:
     zero, one = comparison.sides
     rows = []
     for each in found:
@@ -163,12 +165,13 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
             if broken
             else "too few samples"
             if ratio is None
-            else latency_finding(ratio)
+            else quality.claim(latency_finding(ratio))
         )
         rows.append([_where(each), pace(each.load), finding, *waits])
     head = ["Load", "Offered", "p99 of " + one, *(f"{name} ratio" for name in _NAMES.values())]
     caption = (
-        f"Latency of {one} over {zero} at the same offered load, with 95% intervals; a ratio below 1x is a shorter wait"
+        f"Latency of {one} over {zero} at the same offered load, with 95% intervals; a ratio below 1x is a shorter "
+        f"wait. No shorter: {NO_GAIN_MEANS}. Not decided: {UNDECIDED_MEANS}"
     )
     return table(caption, head, rows, texts=3)
 
@@ -204,7 +207,7 @@ def _figures(side: PacedSide) -> list[str]:
     return [f"{side.runs}", f"{side.requests:,}", answered, milliseconds(side.late_ms), *percentiles]
 
 
-def replay(comparison: Comparison) -> Markup:
+def replay(comparison: Comparison, quality: RunQuality) -> Markup:
     found = [each for each in comparison.equal_loads if not each.load.offered_per_s]
     if not found:
         return NOTHING
@@ -217,7 +220,7 @@ def replay(comparison: Comparison) -> Markup:
             "so their latencies are comparable."
         ),
         *_unkept(comparison, found),
-        _ratio_table(comparison, found),
+        _ratio_table(comparison, found, quality),
         details("Each side as a table", _side_table(found)),
         _replay_panels(comparison, [each for each in found if not unkept([each], comparison.sides)]),
     )

@@ -25,7 +25,7 @@ _METHOD = (
     ),
     (
         "If the sides are equal, one interval in 20 excludes 1 by chance. So this page says “faster”, “slower”, "
-        "“pays”, “longer” and “shorter” only of loads that pass Holm's correction over their family. A family is one "
+        "“longer” and “shorter” only of loads that pass Holm's correction over their family. A family is one "
         "quantity (throughput, or one percentile) over all loads that this experiment compares. The chance of a "
         "false claim in a family is at most 5%. Intervals are shown without correction."
     ),

@@ -1,8 +1,8 @@
 """The sections for a decision: the decisions, missing data, ordinary clients, loads without a proven gain, noise.
 
 The first screen has the decisions and, directly below them, the intervals that they rest on. A number whose interval
-contains 1 is never in large type. The decisions of a poor run have no colour. The order of responses is an exception,
-because it does not depend on the speed of the machine.
+contains 1 is never in large type. The page of a poor run makes no claims, except about the order of responses,
+which does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.decision import Decision, decisions
-from spark_analysis.findings import NO_NOISE, noise_sentence, unpaying, verdict_sentences
+from spark_analysis.decision import Decision, decisions, withheld
+from spark_analysis.findings import NO_NOISE, noise_sentence, unpaying, verdict
 from spark_analysis.gaps import gaps
-from spark_analysis.judgement import rate_finding
+from spark_analysis.judgement import FINDINGS_NOTE, rate_finding
 from spark_analysis.report.common import (
     ARROW,
     INTERVAL_NOTE,
@@ -53,21 +53,32 @@ LOADS_SHOWN_MAX: Final = 24
 
 def summary(comparison: Comparison, quality: RunQuality) -> Markup:
     is_poor = quality.light is Light.POOR
-    boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
-    verdict = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
+    found = decisions(comparison)
+    boxes = [*map(_box, map(withheld, found) if is_poor else found), _order_box(comparison)]
+    said = [paragraph(line) for line in verdict(comparison, is_poor=is_poor).splitlines()]
     return section(
         "summary",
         _question(comparison),
         _light(comparison, quality),
+        *([] if is_poor or not found else [_form_of_claims(comparison)]),
         block(*boxes, class_="tiles"),
-        block(_forest(comparison), class_="doubtful" if is_poor else None),
-        details("The verdict in sentences, as in summary.json", *verdict),
+        _forest(comparison, is_poor=is_poor),
+        details("The verdict in sentences, as in summary.json", *said),
+    )
+
+
+def _form_of_claims(comparison: Comparison) -> Markup:
+    zero, one = comparison.sides
+    return paragraph(
+        f"A ratio is {one} over {zero} unless a line names others. Its 95% interval follows in parentheses; if nothing "
+        "is proven, the interval stands alone. The large number of a box is a bound that all its proven ratios keep.",
+        class_="soft",
     )
 
 
 def _question(comparison: Comparison) -> str:
     zero, one = comparison.sides
-    return f"Does {one} pay, compared with {zero}?" if zero != one else f"{one} against itself: how much is noise?"
+    return f"Is {one} faster than {zero}?" if zero != one else f"{one} against itself: how much is noise?"
 
 
 def _light(comparison: Comparison, quality: RunQuality) -> Markup:
@@ -86,16 +97,14 @@ def _light(comparison: Comparison, quality: RunQuality) -> Markup:
     )
 
 
-def _box(decision: Decision, *, is_poor: bool) -> Markup:
+def _box(decision: Decision) -> Markup:
     return piece(
         "tile",
         tone=decision.tone,
         title=decision.subject,
         answer=decision.answer,
-        doubt=" in a poor run" if is_poor and decision.tone != "open" else "",
         headline=decision.headline,
         lines=list(map(_line, decision.lines)),
-        is_doubtful=is_poor,
     )
 
 
@@ -111,26 +120,26 @@ def _order_box(comparison: Comparison) -> Markup:
     audited = sum(audit.audited for audit in audits)
     is_complete = all(audit.complete for audit in audits)
     more = f"{violations:,} violations in {audited:,} audited rows, by two audits that share no data."
+    more = more if audited else "The traces contain nothing to audit."
     lines = [more] if is_complete else [more, "Trace rows were lost, so the audit is incomplete."]
     return piece(
         "tile",
         tone="no" if violations else "yes" if audited and is_complete else "open",
         title="Order of responses",
         answer="Kept" if not violations and audited else "Broken" if violations else "Not audited",
-        doubt="",
         headline="",
         lines=list(map(_line, lines)),
-        is_doubtful=False,
     )
 
 
-def _forest(comparison: Comparison) -> Markup:
+def _forest(comparison: Comparison, *, is_poor: bool) -> Markup:
     ratios = comparison.speedups
     if not ratios:
         return NOTHING if comparison.equal_loads else paragraph("No round has both sides.")
     zero, one = side_names(comparison)
     title = f"Throughput of {one} over {zero}, every load"
-    whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], INTERVAL_NOTE)
+    note = "All ratios are grey, because a poor run proves nothing." if is_poor else INTERVAL_NOTE
+    whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], note)
     return whole if len(ratios) <= LOADS_SHOWN_MAX else details(f"All {len(ratios)} loads, one by one", whole)
 
 
@@ -142,7 +151,7 @@ def missing(comparison: Comparison) -> Markup:
     return section("missing", "What is missing", note, sentences(found))
 
 
-def ordinary_clients(comparison: Comparison) -> Markup:
+def ordinary_clients(comparison: Comparison, quality: RunQuality) -> Markup:
     loads = loads_of(comparison, ordinary)
     if not loads:
         return section(
@@ -156,11 +165,11 @@ def ordinary_clients(comparison: Comparison) -> Markup:
             "each producer has at most five requests in flight. The latency is that of a message, from produce() to "
             "its delivery report."
         ),
-        load_tables(comparison, loads, "Messages of an ordinary client"),
+        load_tables(comparison, loads, "Messages of an ordinary client", quality),
     )
 
 
-def others(comparison: Comparison) -> Markup:
+def others(comparison: Comparison, quality: RunQuality) -> Markup:
     parts = []
     _, one = comparison.sides
     for mode, ratios in comparison.over_others.items():
@@ -172,9 +181,10 @@ def others(comparison: Comparison) -> Markup:
             latencies = [f"{milliseconds(theirs.p50_ms)} {ARROW} {milliseconds(ours.p50_ms)}"]
             latencies.append(f"{milliseconds(theirs.p99_ms)} {ARROW} {milliseconds(ours.p99_ms)}")
             latencies.append(ratio_cell(tails.get(load)))
-            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, rate_finding(ratio)])
+            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, quality.claim(rate_finding(ratio))])
         head = ["Load", f"{mode}, rate", f"{one}, rate", f"{one} over it", "95% interval", "p50", "p99", "p99 ratio"]
-        parts.append(table(f"{one} beside {OTHER_NAMES.get(mode, mode)}", [*head, "Finding"], rows))
+        caption = f"{one} beside {OTHER_NAMES.get(mode, mode)}. {FINDINGS_NOTE}"
+        parts.append(table(caption, [*head, "Finding"], rows))
     if not parts:
         return NOTHING
     note = (
@@ -187,8 +197,8 @@ def others(comparison: Comparison) -> Markup:
     return section("others", "Other brokers", paragraph(note), *parts)
 
 
-def where_not(comparison: Comparison) -> Markup:
-    """Return the section with the loads that are not proven to pay; for equal sides, with the loads that differ."""
+def where_not(comparison: Comparison, quality: RunQuality) -> Markup:
+    """Return the section with the loads that are not proven faster; for equal sides, with the loads that differ."""
     zero, one = comparison.sides
     if zero == one:
         judged = [(load, ratio) for load, ratio in comparison.speedups.items() if ratio.above or ratio.below]
@@ -196,7 +206,7 @@ def where_not(comparison: Comparison) -> Markup:
         return section(
             "unpaying", "Where the sides differ", paragraph(note), _judged((*pair, "", "") for pair in judged)
         )
-    if not comparison.speedups:
+    if not comparison.speedups or quality.light is Light.POOR:
         return NOTHING
     found = unpaying(comparison)
     note = (
@@ -205,7 +215,7 @@ def where_not(comparison: Comparison) -> Markup:
         if found
         else f"Under every load of this experiment, {one} is proven faster, and p99 is not proven to grow."
     )
-    return section("unpaying", f"Where {one} is not proven to pay", paragraph(note), _judged(found))
+    return section("unpaying", f"Where {one} is not proven faster", paragraph(note), _judged(found))
 
 
 def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
@@ -215,7 +225,12 @@ def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
     ]
     if not rows:
         return NOTHING
-    return table("Loads without a proven gain", ["Load", "Finding", "Measured evidence", "95% interval"], rows, texts=3)
+    return table(
+        f"Loads without a proven gain. {FINDINGS_NOTE}",
+        ["Load", "Finding", "Measured evidence", "95% interval"],
+        rows,
+        texts=3,
+    )
 
 
 def noise(comparison: Comparison, quality: RunQuality) -> Markup:

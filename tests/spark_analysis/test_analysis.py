@@ -242,15 +242,9 @@ def test_no_planted_violation_means_none_found(summary):
 
 
 def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_order(summary):
-    verdict = summary["verdict"]
-    assert verdict.startswith(
-        "confluent-kafka, linger 5 ms: not decided on this machine. Not decided with 16 producers"
-    )
-    assert (
-        "Replayed events: not decided on this machine. p99 wait: 1.00x that of classic (too few rounds for an interval)"
-        in verdict
-    )
-    assert "classic 4.00 ms, pipelined 4.00 ms" in verdict
+    verdict, undecided = summary["verdict"], "not decided. Not decided (a gain is neither proven nor excluded)"
+    assert verdict.startswith(f"confluent-kafka, linger 5 ms: {undecided}: 16 producers (too few rounds).")
+    assert f"Replayed events: {undecided}: the recorded pace (too few rounds). p99: classic 4.00 ms, pip" in verdict
     assert "No mode was compared with itself (A/A)" in verdict
     assert "Order: no violation in 9,000 answers" not in verdict  # confluent-kafka shows no correlation ids
     assert "Order: no violation in 13,800 answers seen by clients and 200 requests stamped by the broker." in verdict

@@ -13,6 +13,7 @@ import pytest
 from spark_analysis.analyse import write
 from spark_analysis.report.page import render
 from spark_analysis.run_quality import Light, run_quality
+from spark_analysis.summary_json import summary
 from tests.spark_analysis import made
 
 QUIET = {"cores": 2, "others_share": 0.01, "steal_share": 0.0}
@@ -44,11 +45,11 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
         ({"spread": 0.4, "gain": 1.0}, Light.POOR, "no claim is decided"),
         ({"client_cpu_share": 0.95}, Light.POOR, "with both sides the client was at the limit of a core under 4 of 4"),
         ({"client_cpu_share": None}, Light.FAIR, "the client's processor time is unknown"),
-        ({"machine": {**QUIET, "others_share": 0.1}}, Light.FAIR, "other processes used 10.0% of the cores' time"),
-        ({"machine": {**QUIET, "others_share": 0.5}}, Light.POOR, "other processes used 50.0% of the cores' time"),
+        ({"machine": {**QUIET, "others_share": 0.1}}, Light.FAIR, "other processes used 0.20 of 2 cores on average"),
+        ({"machine": {**QUIET, "others_share": 0.5}}, Light.POOR, "other processes used 1.00 of 2 cores on average"),
         ({"machine": {"steal_share": 0.0}}, Light.FAIR, "the time that other processes used is unknown"),
-        ({"machine": {**QUIET, "steal_share": 0.03}}, Light.FAIR, "a hypervisor gave other machines 3.0% of the"),
-        ({"machine": {**QUIET, "steal_share": 0.2}}, Light.POOR, "a hypervisor gave other machines 20.0% of the"),
+        ({"machine": {**QUIET, "steal_share": 0.03}}, Light.FAIR, "a hypervisor gave other machines 0.06 of 2 cores"),
+        ({"machine": {**QUIET, "steal_share": 0.2}}, Light.POOR, "a hypervisor gave other machines 0.40 of 2 cores"),
         (
             {"machine": {**QUIET, "steal_share": None}},
             Light.FAIR,
@@ -59,7 +60,7 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
         (
             {"equal": (1.2, 1.21, 1.22, 1.2, 1.19)},
             Light.POOR,
-            "pipelined against itself on this machine: throughput 1.20x",
+            "two equal brokers differ: pipelined against itself on this machine: throughput 1.20x",
         ),
     ],
 )
@@ -98,7 +99,8 @@ def test_intervals_and_steal_report_their_median_and_their_worst():
     shares = (0.0, 0.02, 0.1, 0.0)
     runs = [attrs.evolve(run, machine={"steal_share": share}) for run, share in zip(runs, shares, strict=True)]
     said = {measure.name: measure.finding for measure in run_quality(made.comparison(runs)).measures}["steal"]
-    assert said == "a hypervisor gave other machines 3.0% of the cores' time on average, and at most 10.0% in a run"
+    whole = "of the time of all cores"
+    assert said == f"a hypervisor gave other machines 3.0% {whole} on average, and at most 10.0% {whole} in a run"
 
 
 def test_a_client_at_the_limit_with_the_faster_side_only_leaves_claims_sound():
@@ -113,12 +115,12 @@ def test_a_client_at_the_limit_with_the_faster_side_only_leaves_claims_sound():
         assert found["client"] is light
 
 
-def test_a_decided_claim_of_uncertain_size_shows_its_bound():
+def test_a_claim_has_its_bound_in_large_type_and_its_interval_in_a_line():
     comparison = experiment(spread=0.4)
     page = render(comparison, run_quality(comparison), "out")
     box = page[page.index("<h3>native client</h3>") :]
     assert re.search(r"<b>at least [\d.]+x</b>", box[:400])
-    assert re.search(r"at least [\d.]+x with [^<]+<small>\(95% interval [^<]+\)</small>", box[:600])
+    assert re.search(r"4 loads: (?:least )?[\d.]+x <small>\([\d.]+x to [\d.]+x\)</small> for \d connection", box[:600])
 
 
 def test_one_round_of_a_mode_against_itself_is_at_most_fair():
@@ -129,27 +131,33 @@ def test_one_round_of_a_mode_against_itself_is_at_most_fair():
 
 def test_the_terminal_shows_a_warning_for_a_poor_run():
     assert quality(machine={**QUIET, "others_share": 0.5}).sentence == (
-        "Poor run: do not base a decision on it. Other processes used 50.0% of the cores' time on average, and at most"
-        " 50.0% in a run."
+        "Poor run: do not base a decision on it. Other processes used 1.00 of 2 cores on average, and at most "
+        "1.00 of 2 cores in a run."
     )
 
 
-def test_the_decisions_of_a_poor_run_have_no_colour_and_a_warning():
+def test_the_page_of_a_poor_run_makes_no_claims():
     pages = {}
     for light, share in ((Light.GOOD, 0.01), (Light.POOR, 0.5)):
         comparison = experiment(machine={**QUIET, "others_share": share})
         found = run_quality(comparison)
         assert found.light is light
         pages[light] = render(comparison, found, "out")
-    assert '<div class="tile yes"><h3>native client</h3><p class="answer">Pays</p>' in pages[Light.GOOD]
-    poor = pages[Light.POOR]
-    assert '<p class="answer">Pays<small> in a poor run</small></p>' in poor
-    decided = poor[poor.index('<div class="tiles">') : poor.index("<h3>Order of responses")]
-    kinds = re.findall(r'<div class="tile ([^"]+)"', decided)[:-1]
-    assert kinds
-    assert all(kind.endswith(" doubtful") for kind in kinds)
-    assert '<div class="doubtful"><figure><h3>Throughput of pipelined' in poor
-    assert not re.search(r"class=\"[^\"]*doubtful", pages[Light.GOOD])
+    good, poor = pages[Light.GOOD], pages[Light.POOR]
+    assert '<div class="tile yes"><h3>native client</h3><p class="answer">Faster</p>' in good
+    assert '<div class="tile open"><h3>native client</h3><p class="answer">Not decided: poor run</p></div>' in poor
+    for claim in ("at least ", "<td>faster</td>", "More requests under", 'id="unpaying"'):
+        assert (claim in good, claim in poor) == (True, False)
+    assert "<td>not decided: poor run</td>" in poor
+    assert "All ratios are grey, because a poor run proves nothing." in poor
+    assert '<body class="poor-run">' in poor
+
+
+def test_the_summary_of_a_poor_run_makes_no_claims():
+    comparison = experiment(machine={**QUIET, "others_share": 0.5})
+    found = summary(comparison, run_quality(comparison))
+    assert found["verdict"].startswith("Nothing is decided, because the run is poor.\npipelined against itself")
+    assert {"subject": "native client", "answer": "Not decided: poor run", "lines": []} in found["decisions"]
 
 
 def test_page_summary_and_terminal_show_the_same_light_computed_once(monkeypatch, tmp_path):
@@ -158,7 +166,7 @@ def test_page_summary_and_terminal_show_the_same_light_computed_once(monkeypatch
     monkeypatch.setattr(module, "_steal", lambda comparison, true=module._steal: computed.append(1) or true(comparison))
     comparison = experiment(machine={**QUIET, "others_share": 0.5})
     told = write(tmp_path, comparison).splitlines()[-1]
-    assert told.startswith("Poor run: do not base a decision on it. Other processes used 50.0%")
+    assert told.startswith("Poor run: do not base a decision on it. Other processes used 1.00 of")
     assert json.loads((tmp_path / "summary.json").read_text())["quality"]["light"] == "poor"
     assert "Poor run: do not base a decision on it" in (tmp_path / "report.html").read_text()
     assert len(computed) == 1

@@ -80,7 +80,8 @@ class Surroundings:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        times, others = _processor_times(), _ticks_of_others()
+        # In the same order as before the block: the walk over all processes takes as long as a short block.
+        others, times = _ticks_of_others(), _processor_times()
         self._steal_share = steal_share(self._times, times)
         if self._others is not None and others is not None:
             self._others_share = _share(others - self._others, self._times, times)
@@ -103,7 +104,8 @@ def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None
 
 def _share(ticks: int, before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
     spent = sum(after[: _STEAL + 1]) - sum(before[: _STEAL + 1])
-    return round(max(0, ticks) / spent, 4) if spent > 0 else None
+    # Processes end during the two walks, so their ticks can exceed the time of all cores.
+    return round(min(1.0, max(0, ticks) / spent), 4) if spent > 0 else None
 
 
 def ticks_of_others(stats: Iterable[str], ours: int) -> int:

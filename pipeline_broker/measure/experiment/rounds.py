@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
-from pipeline_broker.measure.experiment.runs import COMMAND, Cell, Group, Run, Side
+from pipeline_broker.measure.experiment.runs import COMMAND, READER, Cell, Group, Run, Side
 
 
 @attrs.frozen(slots=True)
@@ -66,9 +66,10 @@ def _started_alike(parts: Iterable[Part]) -> list[list[Part]]:
     """Return the parts in blocks; the parts of a block can share broker processes."""
     blocks: dict[object, list[Part]] = {}
     for part in parts:
-        alike = (part.cell.commit_delay_ms, part.cell.broker, part.cell.is_self)
+        alike = (part.cell.commit_delay_ms, part.cell.broker, part.cell.is_self, part.cell.client == READER)
         # A mode compared with itself shares its brokers with no other load (`is_self`). A broker still archives records
-        # of an earlier load, which costs a tenth of its rate.
+        # of an earlier load, which costs a tenth of its rate. Readers share no brokers with loads that write: the
+        # faster side would write more, so its tail cache would no longer hold the records of the readers.
         # A trace file must contain one run only, and the requests of a user's command are found in one.
         is_alone = part.traced or part.cell.client == COMMAND
         blocks.setdefault(part if is_alone else alike, []).append(part)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from pipeline_broker.measure.experiment.factors import BrokerFactors
 from pipeline_broker.measure.experiment.rounds import Part, pairs, plan_rounds, remaining
-from pipeline_broker.measure.experiment.runs import Cell, Side
+from pipeline_broker.measure.experiment.runs import READER, Cell, Side
 
 MODES = ("classic", "pipelined", "kafka-synced", "kafka")
 sides = st.integers(1, 4).map(lambda count: tuple(Side(mode, number) for number, mode in enumerate(MODES[:count])))
 cells = st.builds(
     Cell,
-    client=st.just("raw"),
+    client=st.sampled_from(["raw", READER]),
     in_flight=st.integers(1, 4),
     connections=st.integers(1, 2),
     commit_delay_ms=st.sampled_from([0.0, 2.0]),
@@ -68,10 +68,10 @@ def test_every_part_is_run_in_each_round_on_all_its_sides_in_turn_back_to_back(p
 
 @given(phases, seeds)
 def test_brokers_are_shared_by_equal_settings_within_a_round_and_traced_ones_are_not_shared(phases, seed):
-    """Self-comparisons have their own brokers, which would otherwise still archive the records of other loads."""
+    """Self-comparisons and readers have their own brokers, whose state depends on no load that writes."""
     for group in plan_rounds(phases, seed):
         cells = [run.cell for run in group.runs]
-        assert len({(cell.commit_delay_ms, cell.broker, cell.is_self) for cell in cells}) == 1
+        assert len({(cell.commit_delay_ms, cell.broker, cell.is_self, cell.client) for cell in cells}) == 1
         assert len({(run.round, run.traced) for run in group.runs}) == 1
         assert set(group.sides) == {run.side for run in group.runs}
         if group.traced:
