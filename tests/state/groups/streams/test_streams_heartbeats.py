@@ -8,7 +8,8 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.modern.layouts import UNKNOWN_EPOCH
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH
-from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus
+from pipeline_broker.state.groups.streams.group import OFFSETS_MAX
+from pipeline_broker.state.groups.streams.internal_topics import TASKS_MAX, StreamsStatus
 from pipeline_broker.state.groups.streams.roles import Role, tasks_of
 from pipeline_broker.state.groups.streams.tasks import NO_TASKS, Tasks
 from pipeline_broker.state.groups.streams.topology import Subtopology, TopicInfo, Topology
@@ -313,6 +314,21 @@ def test_offsets_of_tasks_are_kept_until_the_member_leaves(driver):
     assert twice.error is ErrorCode.INVALID_REQUEST
     driver.beat("m", member_epoch=-1)
     assert driver.group().task_offsets == {}
+
+
+def test_a_group_forgets_the_offsets_of_a_member_that_would_exceed_its_maximum(driver):
+    topology = Topology(0, (Subtopology("0", ("wide",)),))
+    driver.create("wide", TASKS_MAX)
+    every = [("0", number, 7) for number in range(TASKS_MAX)]
+    members = [f"m{number}" for number in range(OFFSETS_MAX // TASKS_MAX)]
+    for member_id in (*members, "late"):
+        driver.enter(member_id, topology=topology, task_offsets=every)
+    assert list(driver.group().task_offsets) == members
+    driver.enter("m0", topology=topology, task_offsets=every[1:])
+    driver.enter("late", topology=topology, task_offsets=every[:1])
+    assert set(driver.group().task_offsets) == {*members, "late"}, "less replaces more, and makes space"
+    driver.enter("m1", topology=topology, task_offsets=every, end_offsets=every)
+    assert set(driver.group().task_offsets) == {*members, "late"} - {"m1"}
 
 
 def test_a_setting_of_assignments_moves_the_group(driver):
