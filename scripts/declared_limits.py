@@ -34,6 +34,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "apis/cluster/api_versions.py": "CLIENT_ID_CHARACTERS_MAX SOFTWARE_CHARACTERS_MAX",
         "state/groups/streams/topology.py": "SUBTOPOLOGIES_MAX NAMES_MAX",
         "state/groups/streams/internal_topics.py": "TASKS_MAX",
+        "state/groups/streams/group.py": "OFFSETS_MAX",
         "broker/streams_topics.py": "ERRORS_MAX",
         "node/own_requests.py": "WAITING_MAX",
         "state/groups/offset_records.py": "TOPICS_REMEMBERED",

@@ -27,9 +27,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline_broker.measure.experiment.kafka_process import KafkaSettings
+from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings
 
 ROOT = Path(__file__).parent.parent
+JAVA_TOOLS = "java_tools"
 SUITES = {
     "python_clients": ("python_clients.py", ""),
     "kafka_python": ("kafka_python.sh", ""),
@@ -37,7 +38,7 @@ SUITES = {
     "librdkafka-quick": ("librdkafka.sh", "quick"),
     "librdkafka-long": ("librdkafka.sh", "long"),
     "librdkafka-share": ("librdkafka.sh", "share"),
-    "java_tools": ("java_tools.sh", ""),
+    JAVA_TOOLS: ("java_tools.py", ""),
     "spark_connector": ("spark_connector.py", ""),
 }
 """Suites by name, which is also that of Kafka's results: the program, and its argument for the whole suite."""
@@ -75,6 +76,17 @@ ONE_BROKER_ONLY: Mapping[str, Mapping[str, str]] = {
     ),
 }
 """Tests by suite that our brokers cannot pass if they are several, with the reason and the result of Kafka's."""
+CONFIG_COMMAND = """
+package kafka.admin;
+
+public class ConfigCommand {
+    public static void main(String[] arguments) throws Exception {
+        org.apache.kafka.tools.ConfigCommand.main(arguments);
+    }
+}
+"""
+"""The class that the suite of Java tools runs. Kafka 4.4 has moved it."""
+FIRST_WITH_MOVED_COMMAND = (4, 4)
 PORTS = range(15_000, 30_000)
 """Ports outside of the range from which the system takes ports for connections."""
 READY_SECONDS_MAX = 60.0
@@ -171,6 +183,19 @@ def accepts(port: int) -> bool:
     return False
 
 
+def java_class_path(suites_dir: Path, environment: Mapping[str, str], target: Path) -> str:
+    """Return the class path of Kafka's tools, with a class of the old name of a moved one in the folder `target`."""
+    command = [str(suites_dir / "kafka_oracle.sh"), "classpath", "streams"]
+    found = subprocess.check_output(command, env=environment, text=True).strip()
+    if tuple(map(int, VERSION.split(".")[:2])) < FIRST_WITH_MOVED_COMMAND:
+        return found
+    target.mkdir(exist_ok=True)
+    source = target / "ConfigCommand.java"
+    source.write_text(CONFIG_COMMAND)
+    subprocess.run(["javac", "-cp", found, "-d", str(target), str(source)], check=True)
+    return f"{target}:{found}"
+
+
 def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, brokers: Brokers) -> Row:
     program, everything = SUITES[suite]
     stem = f"{mode}-{suite}"
@@ -181,9 +206,12 @@ def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, broke
     print(f"{suite} {argument}".rstrip() + f", {mode}", flush=True)
     try:
         with log.open("wb") as output, running(mode, brokers, data, out / f"{stem}.log") as ports:
-            command = [suites_dir / program, f"127.0.0.1:{ports[brokers.bootstrap - 1]}", results]
+            command: list[str | Path] = [sys.executable] if program.endswith(".py") else []
+            command += [suites_dir / program, f"127.0.0.1:{ports[brokers.bootstrap - 1]}", results]
             command += filter(None, [argument or everything])
-            environment = {**os.environ, "PATH": path}
+            environment = {**os.environ, "PATH": path, "KAFKA_VERSION": VERSION}
+            if suite == JAVA_TOOLS:
+                environment["JAVA_TOOLS_CLASSPATH"] = java_class_path(suites_dir, environment, out / "classes")
             subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
     finally:
         shutil.rmtree(data, ignore_errors=True)

@@ -22,6 +22,7 @@ REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.UNSUPPORTED_VERSION: "The version of API is not supported.",
 }
 """Kafka's message for a refusal, in responses with an error message."""
 

@@ -58,6 +58,13 @@ def test_kafka_has_the_same_gated_apis():
     assert set(GATED.values()) <= set(FEATURES)
 
 
+@pytest.mark.parametrize("key", [ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS])
+def test_a_disabled_share_feature_refuses_changes_of_offsets_with_the_text_of_kafka(key):
+    desk = Desk()
+    set_level(desk, "share.version", 0, UpgradeType.UNSAFE_DOWNGRADE)
+    assert desk.ask(request_of(key), 0).error_message == "The version of API is not supported."
+
+
 @pytest.mark.parametrize("key", sorted(GATED), ids=lambda key: SERVED[key].name)
 def test_a_disabled_feature_refuses_its_apis_until_it_is_raised_again(key):
     feature, version = GATED[key], SERVED[key].versions[-1]

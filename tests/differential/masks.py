@@ -18,9 +18,12 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import BatchHeader, iterate_batches
 from pipeline_broker.records.record import Record, iterate_records
 from pipeline_broker.state.features import Features
+from tests.differential.data_requests import NOW_MS
 from tests.differential.oracle import CLOSED, MEMBER_ID, Side, name_of_topic
 
 HIDDEN = "..."
+STARTUP_MS_MIN = 1_000
+"""All brokers take longer to start after the times of requests are chosen."""
 DRAWN_ID = re.compile(r"[\w-]{22}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """An id that is drawn as a whole: in base64, as Kafka writes it, or in hexadecimal digits."""
 WITH_MARKERS = {"one", "marked"}
@@ -75,6 +78,11 @@ def _batch(header: BatchHeader, inner: list[Record]) -> list[Any]:
 def served_only(_side: Side, value: Any) -> Any:
     """Of the APIs that Kafka advertises those that we serve."""
     return [entry for entry in value if entry["api_key"] in SERVED]
+
+
+def given_time(_side: Side, value: Any) -> Any:
+    """A time that a client gave; that of a marker is hidden, which each broker writes after the run began."""
+    return HIDDEN if value > NOW_MS + STARTUP_MS_MIN else value
 
 
 def producers(_side: Side, value: Any) -> Any:
@@ -214,6 +222,7 @@ MASKS = (
     ),
     Mask("follows the group's epoch, which each counts", is_allocated, ("state_epoch",), "ReadShareGroupState"),
     Mask("the same; the lag is compared", hidden, ("start_offset",), "DescribeShareGroupOffsets"),
+    Mask("the time of markers is each broker's own", given_time, ("timestamp",), "ListOffsets"),
     Mask("no records are told in two ways", records_or_none, ("records",), "ShareFetch"),
 )
 """All that is not compared as it is."""

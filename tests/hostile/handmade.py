@@ -20,6 +20,7 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import Compression, compress
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
+from pipeline_broker.state.groups.streams.internal_topics import TASKS_MAX
 from pipeline_broker.state.groups.streams.topology import SUBTOPOLOGIES_MAX
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest
@@ -48,7 +49,7 @@ from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
 from tests.crashes.lengths import AT_LENGTH
 from tests.hostile.amplified import CREATED_BYTES_MAX, KEPT_BYTES_MAX, Case
-from tests.hostile.prepared import AT_ONCE, CLEANUP_MS, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
+from tests.hostile.prepared import AT_ONCE, CLEANUP_MS, GROUP_RESOURCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 
 PRODUCE_VERSION = 9
 TINY_RECORDS = 1_000_000
@@ -68,6 +69,7 @@ MARKER_BYTES = 1_300
 """A batch of a log that is not archived yet."""
 BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
+GROUPS_OF_TASKS = 5
 WIDE_TOPIC = "wide"
 WIDE_PARTITIONS = 12 if AT_LENGTH else 2
 """Each million of records takes a second of the broker."""
@@ -231,6 +233,32 @@ def join_streams(name, world):
     owned = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
     more = {"rebalance_timeout_ms": 30_000, "topology": it.Topology(0, parts), "process_id": "p", **owned}
     return frame_of(it(name, "B" * 22, 0, **more), 1)
+
+
+def join_tasks(group, member):
+    """A stateful topology of as many tasks as a group may have, whose topics exist."""
+    it = StreamsGroupHeartbeatRequest
+    part = it.Subtopology("0", ["tasks-0"], state_changelog_topics=[it.TopicInfo("tasks-1", 0, 0)])
+    owned = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    more = {"rebalance_timeout_ms": 30_000, "topology": it.Topology(0, [part]), "process_id": f"p{member}", **owned}
+    return frame_of(it(group, f"{member:022}", 0, **more), 1)
+
+
+def join_with_tasks(_):
+    joins = [join_tasks(f"t{number % GROUPS_OF_TASKS}", number) for number in range(2 * GROUPS_OF_TASKS)]
+    return [*joins, *joins]
+
+
+def make_tasks(client, _):
+    """The topics of `join_tasks`, and groups whose assignments are computed at once."""
+    client.ask(create_request("tasks", 2, TASKS_MAX))
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    configs = [config(f"streams.{name}.ms", 0, "0") for name in ("initial.rebalance.delay", "assignment.interval")]
+    groups = [
+        IncrementalAlterConfigsRequest.AlterConfigsResource(GROUP_RESOURCE, f"t{number}", configs)
+        for number in range(GROUPS_OF_TASKS)
+    ]
+    client.ask(IncrementalAlterConfigsRequest(groups))
 
 
 def share_fetch(world, count):
@@ -519,6 +547,14 @@ HANDMADE = [
         kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
+        "applications of many tasks",
+        StreamsGroupHeartbeatRequest,
+        1,
+        join_with_tasks,
+        before=make_tasks,
+        kept_bytes_max=GROUP_BYTES_MAX,
+    ),
+    _row(
         "groups of all topics",
         ConsumerGroupHeartbeatRequest,
         1,
@@ -547,6 +583,14 @@ HANDMADE = [
         lambda world: several(lambda n: join_streams(f"a{n}", world)),
         kept_bytes_max=GROUP_BYTES_MAX,
         watched_seconds=2.0,
+    ),
+    _row(
+        "applications of many tasks",
+        StreamsGroupHeartbeatRequest,
+        1,
+        join_with_tasks,
+        before=make_tasks,
+        kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
         "groups of all topics",

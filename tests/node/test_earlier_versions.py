@@ -10,6 +10,7 @@ from pipeline_broker import EmbeddedBroker
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.cluster.update_features import UpdateFeaturesRequest
 from tests.bad_input.raw_client import RawClient
+from tests.kafka_tools import kafka_tool
 
 WRITTEN_BY_0_1 = Path(__file__).parent / "data_directory_of_0_1.tar.xz"
 """Archive and journal of a broker of version 0.1.0 that was stopped, started again and killed.
@@ -61,3 +62,24 @@ def test_features_of_a_directory_of_version_0_1_keep_their_levels_until_they_are
             assert {it.name: it.max_version_level for it in answer.finalized_features}["metadata.version"] == before
             raised = UpdateFeaturesRequest.FeatureUpdateKey("metadata.version", 33)
             assert client.ask(UpdateFeaturesRequest(1000, [raised]), 2).error_code == 0
+
+
+def test_the_tool_of_kafka_raises_the_features_of_a_directory_of_version_0_1_to_a_release(data, tmp_path):
+    run = kafka_tool(tmp_path)
+    with EmbeddedBroker(data=data, settings=FOR_EVER) as broker:
+        command = "FeatureCommand", "--bootstrap-server", broker.bootstrap_servers
+        before = run(*command, "describe").stdout
+        for name, level in (("metadata.version", "4.3-IV0"), ("share.version", "1"), ("streams.version", "0")):
+            assert finalized(before, name) == level, before
+        run(*command, "upgrade", "--release-version", "4.4")
+    with EmbeddedBroker(data=data, settings=FOR_EVER) as broker:
+        command = "FeatureCommand", "--bootstrap-server", broker.bootstrap_servers
+        after = run(*command, "describe").stdout
+        for name, level in (("metadata.version", "4.4-IV2"), ("share.version", "2"), ("streams.version", "1")):
+            assert finalized(after, name) == level, after
+        run(*command, "upgrade", "--release-version", "4.4")  # changes nothing
+
+
+def finalized(described, name):
+    (line,) = (line for line in described.splitlines() if line.split()[1] == name)
+    return line.partition("FinalizedVersionLevel: ")[2].split()[0]

@@ -1,6 +1,7 @@
 """Each suite is compared with Apache Kafka's results in one line, and a failing one does not stop the others."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from scripts import run_suites
 from scripts.run_suites import (
     DEFAULT,
     KAFKA,
@@ -18,6 +20,7 @@ from scripts.run_suites import (
     Row,
     broker_command,
     compared,
+    java_class_path,
     running,
     table,
     wanted_suites,
@@ -25,6 +28,7 @@ from scripts.run_suites import (
 from tests.apis.wire_client import WireClient
 from tests.conftest import ROOT
 from tests.kafka_tools import require_kafka
+from tests.required import require_tool
 
 START_SECONDS_MAX = 60.0
 COMPARE = "print('compared')\n"
@@ -77,6 +81,26 @@ def test_a_masked_test_does_not_count(tmp_path, suites_dir):
     row = compared(suites_dir, "kafka_python", "classic", results, {"c": "reason"}, is_part=False)
     assert row == Row("kafka_python", "classic", "1 of 2", "1", "b")
     assert ONE_BROKER_ONLY.keys() <= SUITES.keys()
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_the_java_tools_have_the_command_that_kafka_moved(tmp_path, monkeypatch, version):
+    """The class with the old name passes its arguments to the new one."""
+    require_tool("javac")
+    monkeypatch.setattr(run_suites, "VERSION", version)
+    package = "kafka.admin" if version == "4.3.1" else "org.apache.kafka.tools"
+    source = tmp_path / "ConfigCommand.java"
+    source.write_text(
+        f"package {package}; public class ConfigCommand {{"
+        " public static void main(String[] arguments) { System.out.print(arguments[0]); } }"
+    )
+    subprocess.run(["javac", "-d", tmp_path / "jars", source], check=True)
+    oracle = tmp_path / "kafka_oracle.sh"
+    oracle.write_text(f"#!/bin/sh\necho {tmp_path / 'jars'}\n")
+    oracle.chmod(0o755)
+    class_path = java_class_path(tmp_path, os.environ, tmp_path / "classes")
+    command = ["java", "-cp", class_path, "kafka.admin.ConfigCommand", "--describe"]
+    assert subprocess.check_output(command, text=True) == "--describe"
 
 
 def test_missing_suites_are_skipped(tmp_path):

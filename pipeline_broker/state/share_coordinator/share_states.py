@@ -211,9 +211,7 @@ class ShareStates:
                 ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
             )
         self._check_epochs(state, wanted.leader_epoch, wanted.state_epoch)
-        if wanted.start_offset != UNINITIALIZED:
-            state.start_offset = wanted.start_offset
-        state.delivery_complete_count = wanted.delivery_complete_count
+        _move_start(state, wanted)
         state.batches = combine(state.batches, wanted.batches, state.start_offset)
         if state.updates >= self._updates_max:
             return self.snapshot(key, now_ms)
@@ -222,11 +220,11 @@ class ShareStates:
         # read.
         value = ShareUpdateValue(
             snapshot_epoch=state.snapshot_epoch,
-            leader_epoch=wanted.leader_epoch,
-            start_offset=wanted.start_offset,
-            delivery_complete_count=wanted.delivery_complete_count,
+            leader_epoch=state.leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
             state_batches=[
-                ShareUpdateValue.StateBatch(*batch) for batch in combine((), wanted.batches, wanted.start_offset)
+                ShareUpdateValue.StateBatch(*batch) for batch in combine((), wanted.batches, state.start_offset)
             ],
         )
         return self._write(key, state, update_record(key, value))
@@ -364,6 +362,18 @@ class ShareStates:
         state.batches = combine(state.batches, batches, state.start_offset)
         state.updates += 1
         state.durable_summary = state.summary()
+
+
+def _move_start(state: ShareState, wanted: StateWrite) -> None:
+    """Apply the start offset of a write and its number of complete records, by the rules of Kafka 4.4.
+
+    A write never lowers the start offset. A write with a lower one was decided on older state, so its number counts
+    records that are complete already.
+    """
+    if wanted.start_offset > state.start_offset:
+        state.start_offset, state.delivery_complete_count = wanted.start_offset, wanted.delivery_complete_count
+    elif wanted.start_offset == state.start_offset:
+        state.delivery_complete_count = max(wanted.delivery_complete_count, state.delivery_complete_count)
 
 
 def _discard(index: dict[Name, set[ShareKey]], name: Name, key: ShareKey) -> None:

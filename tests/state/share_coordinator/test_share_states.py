@@ -225,6 +225,24 @@ def test_reading_sets_the_leader_epoch_and_writing_does_not():
     assert [replayed(writes[: length + 1]).find(KEY).leader_epoch for length in range(len(writes))] == [0, *[3] * 6]
 
 
+@pytest.mark.parametrize("updates_max", [0, 500], ids=["snapshots", "updates"])
+@pytest.mark.parametrize(
+    ("start_offset", "count", "expected"),
+    [(-1, 3, (10, 4)), (9, 5, (10, 4)), (10, 3, (10, 4)), (10, 5, (10, 5)), (11, 1, (11, 1))],
+)
+def test_a_write_never_lowers_the_start_offset_and_counts_complete_records_from_it(
+    updates_max, start_offset, count, expected
+):
+    states = ShareStates(updates_max)
+    writes = [
+        states.initialize(KEY, 1, 0, 0),
+        states.write(KEY, StateWrite(1, 0, 10, 4), 0),
+        states.write(KEY, StateWrite(1, 0, start_offset, count), 0),
+    ]
+    assert (states.find(KEY).start_offset, states.find(KEY).delivery_complete_count) == expected
+    assert seen(replayed(writes, updates_max)) == seen(states)
+
+
 def test_another_initialization_resets_the_leader_and_fences_earlier_ones():
     states = ShareStates()
     writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0), states.initialize(KEY, 2, 0, 0)]

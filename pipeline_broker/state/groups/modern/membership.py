@@ -182,7 +182,14 @@ def leaving_member(step: Step, request: MemberRequest) -> Any:
 
 
 def leave_temporarily(step: Step, member: Any) -> None:
-    """Mark a static member: its assignment stays, except the part that it must revoke."""
-    left = attrs.evolve(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})
+    """Mark a static member: its assignment stays, except the part that it must revoke.
+
+    Assignment epochs become 0, as in Kafka: the member may return with any epoch and commit. Unknown epochs stay.
+    """
+    assigned = {
+        key: {number: min(epoch, 0) for number, epoch in epochs.items()}
+        for key, epochs in member.current.assigned.items()
+    }
+    left = attrs.evolve(member.current, member_epoch=LEAVING_STATIC_EPOCH, assigned=assigned, revoking={})
     step.emit(step.group.SUBJECTS.current, member.member_id, left)
     step.stop(TimerKind.REBALANCE, member.member_id)

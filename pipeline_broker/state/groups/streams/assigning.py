@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import attrs
 
@@ -174,15 +175,18 @@ def _taken(step: Step, member: Member) -> Callable[[TaskKey, int], bool]:
     group, process_id, has = step.group, member.metadata.process_id, member.current.assigned
     members: Mapping[str, Member] = group.members
 
+    @cache
+    def owned(key: TaskKey) -> list[tuple[TaskKey, Mapping[int, tuple[str, ...]]]]:
+        return [(other, group.owners[other]) for other in key.every_role() if other in group.owners]
+
     def is_taken(key: TaskKey, task: int) -> bool:
-        for role in Role:
-            other = TaskKey(role, key.subtopology_id)
-            owners = group.owners(other, task)
-            if role is key.role is Role.ACTIVE and owners:
+        for other, owners_of in owned(key):
+            owners = owners_of.get(task, ())
+            if other.role is key.role is Role.ACTIVE and owners:
                 return True
             if all(members[owner].metadata.process_id != process_id for owner in owners):
                 continue
-            is_conversion = role is not key.role and (key.role, role) != (Role.WARMUP, Role.ACTIVE)
+            is_conversion = other.role is not key.role and (key.role, other.role) != (Role.WARMUP, Role.ACTIVE)
             if not (is_conversion and task in has.get(other, ())):
                 return True
         return False

@@ -16,9 +16,8 @@ from pipeline_broker.state.groups.modern.layouts import Layouts
 from pipeline_broker.state.groups.modern.member import LEAVING_EPOCH
 from pipeline_broker.state.groups.modern.membership import is_leaving, leave_temporarily, leaving_member
 from pipeline_broker.state.groups.modern.removal import remove_members
-from pipeline_broker.state.groups.modern.step import Timer, TimerKind
 from pipeline_broker.state.groups.streams import heartbeats
-from pipeline_broker.state.groups.streams.assigning import bump_epoch, configured_topology, update_target
+from pipeline_broker.state.groups.streams.assigning import bump_epoch
 from pipeline_broker.state.groups.streams.deletion import tombstone_all
 from pipeline_broker.state.groups.streams.describing import describe_group, input_partitions
 from pipeline_broker.state.groups.streams.group import StreamsGroup
@@ -26,7 +25,6 @@ from pipeline_broker.state.groups.streams.member import Member
 from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup, HeartbeatRequest, HeartbeatResult
 from pipeline_broker.state.groups.streams.records import LAYOUTS
 from pipeline_broker.state.groups.streams.step import Step
-from pipeline_broker.state.groups.streams.topology import TopologyError
 from pipeline_broker.state.groups.streams.updates import StreamsGroupUpdated, Subject
 from pipeline_broker.state.outcome import Outcome
 
@@ -112,22 +110,6 @@ class StreamsGroups(ModernGroups[StreamsGroup, Step]):
     def _remove(self, step: Step, members: Collection[Member]) -> Outcome | None:
         remove_members(step, members, bump_epoch)
         return None
-
-    def _expired(self, step: Step, timers: Collection[Timer]) -> Outcome | None:
-        outcome = super()._expired(step, timers)
-        if any(timer.kind is TimerKind.INITIAL for timer in timers) and step.group.members:
-            _assign_delayed(step)
-        return outcome
-
-
-def _assign_delayed(step: Step) -> None:
-    """Compute the first assignment of a group. Its members learn it with their next heartbeats."""
-    if step.group.topology is None:
-        return
-    try:
-        update_target(step, configured_topology(step, step.group.topology))
-    except TopologyError:
-        return  # topics have changed; the next heartbeat gets the error
 
 
 def _missing(group_id: str, group: Group | None) -> GroupError:

@@ -11,9 +11,9 @@ The state is derived and never stored:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import attrs
 
@@ -33,6 +33,8 @@ __all__ = ["NO_OFFSETS", "StreamsGroup", "TaskOffsets", "size_of"]
 
 NO_EPOCH = GroupEpoch(0)
 NO_TOPOLOGY_EPOCH = -1
+OFFSETS_MAX = 20_000
+"""Maximum number of task offsets of a group, which each assignment reads. Members get tasks without them, too."""
 
 
 class TaskOffsets(NamedTuple):
@@ -42,8 +44,8 @@ class TaskOffsets(NamedTuple):
     end_offsets: Offsets
 
     @property
-    def size_bytes(self) -> int:
-        return ENTRY_BYTES * sum(len(tasks) for offsets in self for tasks in offsets.values())
+    def entries(self) -> int:
+        return sum(len(tasks) for offsets in self for tasks in offsets.values())
 
 
 NO_OFFSETS = TaskOffsets({}, {})
@@ -58,10 +60,11 @@ class StreamsGroup(ModernGroup):
     Attributes:
         topology: None until a member has sent it.
         input: the input of assignments at the last group epoch.
+        owners: by role, subtopology and task, the ids of the members that have it until they confirm its revocation.
         configured: `topology` on the topics of `topics_version`.
         endpoint_epoch: increases when the partitions of an endpoint change.
         shutdown_member_id: the member that requested the shutdown of the application.
-        task_offsets: by member id.
+        task_offsets: by member id; at most `OFFSETS_MAX` in the group.
     """
 
     MEMBER = Member
@@ -74,12 +77,18 @@ class StreamsGroup(ModernGroup):
     members: dict[str, Member] = attrs.Factory(dict)
     topology: Topology | None = None
     input: GroupEpoch = NO_EPOCH
-    _owners: dict[tuple[TaskKey, int], tuple[str, ...]] = attrs.Factory(dict)
+    owners: dict[TaskKey, dict[int, tuple[str, ...]]] = attrs.Factory(dict)
     _subtopologies: dict[str, str] = attrs.Factory(dict)  # subtopology ids by source topic
     configured: ConfiguredTopology | None = None
     endpoint_epoch: int = 0
     shutdown_member_id: str | None = None
     task_offsets: dict[str, TaskOffsets] = attrs.Factory(dict)
+    _offsets: int = 0
+
+    def copy(self) -> Self:
+        other = super().copy()
+        other.owners = {key: dict(owners) for key, owners in self.owners.items()}
+        return other
 
     def _apply_epoch(self, _: str, value: GroupEpoch | None) -> None:
         self.input = NO_EPOCH if value is None else value
@@ -99,31 +108,39 @@ class StreamsGroup(ModernGroup):
     def apply_member(self, member_id: str, value: Any) -> None:
         super().apply_member(member_id, value)
         if value is None and member_id in self.task_offsets:
-            self.memory.add(-self.task_offsets.pop(member_id).size_bytes)
+            self.keep_offsets(member_id, NO_OFFSETS)
         if not self.members:
             self.shutdown_member_id = None
 
     def own(self, member: Member) -> None:
-        for place in _tasks_of(member):
-            self._owners[place] = (*self._owners.get(place, ()), member.member_id)
+        for key, tasks in _tasks_of(member):
+            for task in tasks:
+                owners = self.owners.setdefault(key, {})
+                owners[task] = (*owners.get(task, ()), member.member_id)
 
     def disown(self, member: Member) -> None:
-        for place in _tasks_of(member):
-            left = tuple(each for each in self._owners.get(place, ()) if each != member.member_id)
-            if left:
-                self._owners[place] = left
-            else:
-                self._owners.pop(place, None)
+        for key, tasks in _tasks_of(member):
+            owners = self.owners.get(key, {})
+            for task in tasks:
+                left = tuple(each for each in owners.get(task, ()) if each != member.member_id)
+                if left:
+                    owners[task] = left
+                else:
+                    owners.pop(task, None)
+            if not owners:
+                self.owners.pop(key, None)
 
     # Queries
 
-    def keep_offsets(self, member_id: str, kept: TaskOffsets) -> None:
-        self.memory.add(kept.size_bytes - self.task_offsets.get(member_id, NO_OFFSETS).size_bytes)
-        self.task_offsets[member_id] = kept
-
-    def owners(self, key: TaskKey, task: int) -> tuple[str, ...]:
-        """Return the ids of the members that have a task in a role, until its revocation is confirmed."""
-        return self._owners.get((key, task), ())
+    def keep_offsets(self, member_id: str, sent: TaskOffsets) -> None:
+        """Replace the offsets of a member, or forget them if the group would have more than `OFFSETS_MAX`."""
+        before, count = self.task_offsets.pop(member_id, NO_OFFSETS).entries, sent.entries
+        if count and self._offsets - before + count <= OFFSETS_MAX:
+            self.task_offsets[member_id] = sent
+        else:
+            count = 0
+        self._offsets += count - before
+        self.memory.add(ENTRY_BYTES * (count - before))
 
     # The interface `Group`, see `state/groups/group.py`
 
@@ -151,11 +168,8 @@ class StreamsGroup(ModernGroup):
     }
 
 
-def _tasks_of(member: Member) -> Iterator[tuple[TaskKey, int]]:
-    for owned in (member.current.assigned, member.current.revoking):
-        for key, tasks in owned.items():
-            for task in tasks:
-                yield key, task
+def _tasks_of(member: Member) -> Iterator[tuple[TaskKey, Iterable[int]]]:
+    return chain(member.current.assigned.items(), member.current.revoking.items())
 
 
 def size_of(topology: Topology) -> int:

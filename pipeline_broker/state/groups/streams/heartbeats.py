@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypedDict
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.state.groups.memory import ENTRY_BYTES
 from pipeline_broker.state.groups.modern.group_error import GroupError
 from pipeline_broker.state.groups.modern.membership import (
     check_full,
@@ -201,7 +202,7 @@ def _offsets(step: Step, request: HeartbeatRequest) -> TaskOffsets | None:
         known.offsets if request.task_offsets is None else _by_task(request.task_offsets),
         known.end_offsets if request.end_offsets is None else _by_task(request.end_offsets),
     )
-    if not step.memory.has_room(sent.size_bytes - known.size_bytes):
+    if not step.memory.has_room(ENTRY_BYTES * (sent.entries - known.entries)):
         raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, step.memory.refusal)
     return sent
 

@@ -28,7 +28,7 @@ __all__ = [
 
 PartitionsOf: TypeAlias = Callable[[str], int | None]
 """Returns the number of partitions of an existing topic, or None."""
-TASKS_MAX = 20_000
+TASKS_MAX = 5_000
 """Maximum number of tasks of a topology, which are assigned in one turn."""
 NAMES_SHOWN_MAX = 3
 DEFAULT_REPLICATION_FACTOR = -1

@@ -21,6 +21,9 @@ class TaskKey(NamedTuple):
     role: Role
     subtopology_id: str
 
+    def every_role(self) -> list[TaskKey]:
+        return [TaskKey(role, self.subtopology_id) for role in Role]
+
 
 AssignedTasks: TypeAlias = Mapping[TaskKey, frozenset[int]]
 OwnedTasks: TypeAlias = Mapping[TaskKey, Mapping[int, int]]

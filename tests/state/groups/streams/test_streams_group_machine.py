@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import ENTRY_BYTES
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH, MemberState
 from pipeline_broker.state.groups.modern.step import TimerKind
 from pipeline_broker.state.groups.streams.group import StreamsGroup
@@ -45,7 +46,7 @@ TOPOLOGY = Topology(
     ),
 )
 LOST = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
-SOFT = {"topics_version", "memory", "configured", "endpoint_epoch", "shutdown_member_id", "task_offsets"}
+SOFT = {"_offsets", "topics_version", "memory", "configured", "endpoint_epoch", "shutdown_member_id", "task_offsets"}
 ROUNDS = 16
 
 
@@ -306,7 +307,7 @@ class StreamsGroupMachine(RuleBasedStateMachine):
                 assert shown is None
             else:
                 assert content(found) == content(group) == content(shown)
-                offsets = sum(kept.size_bytes for kept in group.task_offsets.values())
+                offsets = ENTRY_BYTES * sum(kept.entries for kept in group.task_offsets.values())
                 assert found.memory.count == group.memory.count - offsets == shown.memory.count
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.state.groups.modern.layouts import UNKNOWN_EPOCH
 from pipeline_broker.state.groups.modern.member import LEAVING_STATIC_EPOCH
-from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus
+from pipeline_broker.state.groups.streams.group import OFFSETS_MAX
+from pipeline_broker.state.groups.streams.internal_topics import TASKS_MAX, StreamsStatus
+from pipeline_broker.state.groups.streams.roles import Role, tasks_of
 from pipeline_broker.state.groups.streams.tasks import NO_TASKS, Tasks
 from pipeline_broker.state.groups.streams.topology import Subtopology, TopicInfo, Topology
 from tests.state.groups.streams.streams_driver import JOIN, STORE, TOPOLOGY, StreamsDriver, owned
@@ -163,6 +166,33 @@ def test_a_static_member_returns_to_its_tasks_without_a_new_epoch(driver):
     assert set(driver.group().members) == {"m2"}
 
 
+def test_a_returning_static_member_may_commit_with_any_earlier_epoch(driver):
+    driver.enter("m", instance_id="i")
+    before = driver.group().members["m"].current.assigned
+    driver.beat("m", member_epoch=LEAVING_STATIC_EPOCH, instance_id="i")
+    driver.enter("m2", instance_id="i", process_id="p-m")
+    after = driver.group().members["m2"].current.assigned
+    assert after == {key: dict.fromkeys(epochs, 0) for key, epochs in before.items()}
+
+
+def test_the_standby_tasks_of_an_absent_static_member_have_no_epochs():
+    driver = driver_of(group_streams_num_standby_replicas=1)
+    driver.enter("m", instance_id="i")
+    driver.enter("n")
+    for _ in range(4):
+        driver.tick(1_000)
+        for member_id in "mn":
+            member = driver.group().members[member_id]
+            reported = owned(tasks_of(member.current.assigned))
+            driver.beat(member_id, member_epoch=member.current.member_epoch, **reported)
+    driver.beat("m", member_epoch=LEAVING_STATIC_EPOCH, instance_id="i")
+    assert {
+        (key.role, epoch)
+        for key, epochs in driver.group().members["m"].current.assigned.items()
+        for epoch in epochs.values()
+    } == {(Role.ACTIVE, 0), (Role.STANDBY, UNKNOWN_EPOCH)}
+
+
 def test_a_static_member_that_has_not_left_keeps_its_instance_id(driver):
     driver.enter("m", instance_id="i")
     assert driver.enter("n", instance_id="i").error is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -284,6 +314,21 @@ def test_offsets_of_tasks_are_kept_until_the_member_leaves(driver):
     assert twice.error is ErrorCode.INVALID_REQUEST
     driver.beat("m", member_epoch=-1)
     assert driver.group().task_offsets == {}
+
+
+def test_a_group_forgets_the_offsets_of_a_member_that_would_exceed_its_maximum(driver):
+    topology = Topology(0, (Subtopology("0", ("wide",)),))
+    driver.create("wide", TASKS_MAX)
+    every = [("0", number, 7) for number in range(TASKS_MAX)]
+    members = [f"m{number}" for number in range(OFFSETS_MAX // TASKS_MAX)]
+    for member_id in (*members, "late"):
+        driver.enter(member_id, topology=topology, task_offsets=every)
+    assert list(driver.group().task_offsets) == members
+    driver.enter("m0", topology=topology, task_offsets=every[1:])
+    driver.enter("late", topology=topology, task_offsets=every[:1])
+    assert set(driver.group().task_offsets) == {*members, "late"}, "less replaces more, and makes space"
+    driver.enter("m1", topology=topology, task_offsets=every, end_offsets=every)
+    assert set(driver.group().task_offsets) == {*members, "late"} - {"m1"}
 
 
 def test_a_setting_of_assignments_moves_the_group(driver):

@@ -101,9 +101,9 @@ def test_a_topology_of_the_maximum_size_is_accepted():
 
 def test_a_topology_has_a_maximum_number_of_tasks():
     parts = [Subtopology(str(number), ("a",)) for number in range(3)]
-    message = "The topology has 20001 tasks, but 20000 is the maximum."
-    assert invalid(*parts, a=6667) == message
-    assert configured(*parts, a=6666).problem is None
+    message = "The topology has 5001 tasks, but 5000 is the maximum."
+    assert invalid(*parts, a=1667) == message
+    assert configured(*parts, a=1666).problem is None
 
 
 def test_a_valid_topology_is_accepted():
