@@ -81,8 +81,7 @@ def _decompress_bounded(into: Callable[[Buffer, memoryview], int], data: Buffer,
 
 
 def _unpacked(into: Callable[[Buffer, memoryview], int], data: Buffer, size: int) -> bytes:
-    """Return what `into` writes into a buffer of `size` bytes, which is not copied, as a bytearray would be."""
-    output = BytesIO()
+    output = BytesIO()  # its bytes need no copy, unlike those of a bytearray
     try:
         _resize(output, size)
         with output.getbuffer() as view:
@@ -94,11 +93,6 @@ def _unpacked(into: Callable[[Buffer, memoryview], int], data: Buffer, size: int
 
 
 def _append(output: BytesIO, piece: bytes, size_max: int) -> None:
-    """Write a piece of the data.
-
-    Raises:
-        BatchTooLarge: `output` would have more than `size_max` bytes.
-    """
     start = output.tell()
     end = start + len(piece)
     if end > size_max:
