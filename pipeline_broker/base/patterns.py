@@ -100,7 +100,6 @@ class Pattern:
         return found
 
     def work(self, text: str) -> int:
-        """Return the cost of matching a text, in the unit of MATCH_WORK_MAX."""
         return self.size * len(text.encode(errors="replace"))
 
     @property

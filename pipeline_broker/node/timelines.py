@@ -200,7 +200,6 @@ class Timelines:
         return None if topic is None else topic.topic_id
 
     async def _create_topic(self) -> bool:
-        """Create the topic; return False if that failed, or if another creation is in progress."""
         broker = self._broker
         # In a cluster the controller creates it, and a broker publishes into the partitions that it leads.
         if broker.topics.latest(TIMELINES_TOPIC) is not None or broker.controller is not None:

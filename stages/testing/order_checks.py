@@ -125,5 +125,4 @@ class WatchedResponseOrder(ResponseOrder[Request]):
 
 
 def watched_response_order(schedule: Schedule) -> Callable[[], ResponseOrder[Request]]:
-    """Return a factory of watched response orders, for SocketServer's `response_order`."""
     return lambda: WatchedResponseOrder(schedule)

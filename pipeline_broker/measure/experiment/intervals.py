@@ -27,7 +27,6 @@ class Speedup:
 
 
 def t_quantile(freedom: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t for `freedom` degrees of freedom."""
     if freedom <= len(_QUANTILES):
         return _QUANTILES[freedom - 1]
     # The first terms of the expansion around the normal quantile (Abramowitz and Stegun 26.7.5).

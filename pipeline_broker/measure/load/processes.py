@@ -43,7 +43,6 @@ def run_processes(options: LoadOptions, processes: int) -> Measurement:
 
 
 def shared(options: LoadOptions, processes: int) -> list[LoadOptions]:
-    """Return the options of each process: its connections, and its share of the intended times."""
     each, more = divmod(options.connections, processes)
     return [
         attrs.evolve(

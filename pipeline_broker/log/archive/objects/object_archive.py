@@ -21,7 +21,6 @@ def bulk_prefix(node: int) -> str:
 
 
 def is_bulk_name(name: str, node: int) -> bool:
-    """Return whether a name is that of a node's bulk object, as `ObjectSegmentStore` creates them."""
     return name.startswith(bulk_prefix(node)) and _OWN.fullmatch(name.removeprefix(bulk_prefix(node))) is not None
 
 
