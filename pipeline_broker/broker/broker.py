@@ -145,7 +145,14 @@ class Broker:
         grant_id, marked = self._grant_id, self.marker_durable
         self.transactions = Transactions(config, logs, topics, marked, grant_id, submit, wake_timer, markers)
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
-        share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
+        share_ports = SharePorts(
+            self._configs_of_group,
+            self.fetches,
+            submit,
+            wake_timer,
+            lambda: self.features.level("share.version"),
+            self._delete_records,
+        )
         self.share = Share(config, logs, topics, share_ports)
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
