@@ -98,6 +98,7 @@ def test_the_java_tools_have_the_command_that_kafka_moved(tmp_path, monkeypatch,
     oracle = tmp_path / "kafka_oracle.sh"
     oracle.write_text(f"#!/bin/sh\necho {tmp_path / 'jars'}\n")
     oracle.chmod(0o755)
+    monkeypatch.setattr(run_suites, "fetch_jars", lambda name="kafka": tmp_path / name)
     class_path = java_class_path(tmp_path, os.environ, tmp_path / "classes")
     command = ["java", "-cp", class_path, "kafka.admin.ConfigCommand", "--describe"]
     assert subprocess.check_output(command, text=True) == "--describe"
