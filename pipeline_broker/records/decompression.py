@@ -11,6 +11,7 @@ of a size that the input declares. Every failure is a RecordError.
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from itertools import count
 from typing import Final
 
@@ -27,8 +28,8 @@ DECOMPRESSED_SIZE_MAX: Final = 32 * 1024 * 1024
 PIECE_BYTES: Final = 1024
 PIECES_MIN: Final = 256
 
-# With a smaller factor, one of the buffers could have half of the maximum size. glibc does not return the memory of
-# such a buffer to the system, but keeps it until a larger one is needed.
+# A buffer with more than this part of the maximum size gets all of it at once. glibc does not return the memory of
+# smaller ones to the system, and while one of them grows, it holds the old and the new one.
 _GROWTH: Final = 16
 _OUTPUT_SIZE_START: Final = 16 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message if the output buffer is too small
@@ -64,22 +65,54 @@ def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZ
     return _decompress_bounded(cramjam.lz4.decompress_into, data, size_max)
 
 
-def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
-    size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
+def _decompress_bounded(into: Callable[[Buffer, memoryview], int], data: Buffer, size_max: int) -> bytes:
+    size = max(_OUTPUT_SIZE_START, len(data) * _GROWTH)
     while True:
-        output = bytearray(size)
+        if size > size_max // _GROWTH:
+            size = size_max
         try:
-            written = into(data, output)
+            return _unpacked(into, data, size)
         except cramjam.DecompressionError as error:
-            # Freed now: the traceback of the error would keep it, and the next buffer would come on top of it.
-            del output
             if _OUTPUT_FULL not in str(error):
                 raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
-            if size >= size_max:
+            if size == size_max:
                 raise _too_large(size_max) from None
-            size = min(size_max, size * _GROWTH)
-            continue
-        return bytes(memoryview(output)[:written])
+            size *= _GROWTH
+
+
+def _unpacked(into: Callable[[Buffer, memoryview], int], data: Buffer, size: int) -> bytes:
+    """Return what `into` writes into a buffer of `size` bytes, which is not copied, as a bytearray would be."""
+    output = BytesIO()
+    try:
+        _resize(output, size)
+        with output.getbuffer() as view:
+            written = into(data, view)
+        output.truncate(written)
+        return output.getvalue()
+    finally:
+        output.close()  # else the traceback of an error would keep the memory
+
+
+def _append(output: BytesIO, piece: bytes, size_max: int) -> None:
+    """Write a piece of the data.
+
+    Raises:
+        BatchTooLarge: `output` would have more than `size_max` bytes.
+    """
+    start = output.tell()
+    end = start + len(piece)
+    if end > size_max:
+        raise _too_large(size_max)
+    if start <= size_max // _GROWTH < end:
+        _resize(output, size_max)
+        output.seek(start)
+    output.write(piece)
+
+
+def _resize(output: BytesIO, size: int) -> None:
+    if size:
+        output.seek(size - 1)
+        output.write(b"\0")
 
 
 def _too_large(size_max: int) -> BatchTooLarge:
@@ -104,7 +137,14 @@ _INFLATED_BYTES: Final = 256 * 1024  # unpacked at a time; zlib would hold a lar
 
 
 def _decompress_gzip(data: bytes, size_max: int) -> bytes:
-    output = bytearray()
+    output = BytesIO()
+    try:
+        return _gunzip(data, output, size_max)
+    finally:
+        output.close()
+
+
+def _gunzip(data: bytes, output: BytesIO, size_max: int) -> bytes:
     try:
         position = _gzip_header_end(data, 0)
     except (ValueError, IndexError, struct.error) as error:
@@ -113,12 +153,14 @@ def _decompress_gzip(data: bytes, size_max: int) -> bytes:
     while True:
         members += 1
         _check_pieces(members, size_max)
-        start = len(output)
+        start = output.tell()
         position = _inflate(data, position, output, size_max)
         if position + _GZIP_TRAILER.size > len(data):
             raise UnreadableCompression("the gzip trailer is cut off")
-        checksum = zlib.crc32(memoryview(output)[start:])
-        if _GZIP_TRAILER.unpack_from(data, position) != (checksum, len(output) - start & 0xFFFFFFFF):
+        end = output.tell()
+        with output.getbuffer() as view:
+            checksum = zlib.crc32(view[start:end])
+        if _GZIP_TRAILER.unpack_from(data, position) != (checksum, end - start & 0xFFFFFFFF):
             raise UnreadableCompression("the checksum or the size in the gzip trailer is wrong")
         position += _GZIP_TRAILER.size
         if len(data) - position <= _MEMBER_BYTES_MIN:
@@ -128,7 +170,8 @@ def _decompress_gzip(data: bytes, size_max: int) -> bytes:
         # Like Java, ignore bytes after a member if they are not the header of another one.
         except (ValueError, IndexError, struct.error):
             break
-    return bytes(output)
+    output.truncate()
+    return output.getvalue()
 
 
 def _gzip_header_end(data: bytes, start: int) -> int:
@@ -156,7 +199,7 @@ def _gzip_header_end(data: bytes, start: int) -> int:
     return position
 
 
-def _inflate(data: bytes, position: int, output: bytearray, size_max: int) -> int:
+def _inflate(data: bytes, position: int, output: BytesIO, size_max: int) -> int:
     """Append the content of a member to `output`, up to `size_max` bytes in total; return the end of the member."""
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     rest: Buffer = b""
@@ -170,9 +213,7 @@ def _inflate(data: bytes, position: int, output: bytearray, size_max: int) -> in
                     raise UnreadableCompression("the gzip data is cut off")
             piece = inflater.decompress(rest, _INFLATED_BYTES)
             is_full = len(piece) == _INFLATED_BYTES
-            output += piece
-            if len(output) > size_max:
-                raise _too_large(size_max)
+            _append(output, piece, size_max)
             rest = inflater.unconsumed_tail
     except zlib.error as error:
         raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
@@ -191,8 +232,8 @@ _SNAPPY_RATIO_MAX: Final = 22
 def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
     if len(view) < XERIAL_HEADER_SIZE or bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return _decompress_raw_block(view, size_max)
-    parts = []
-    position, remaining, pieces = XERIAL_HEADER_SIZE, size_max, 0
+    output = BytesIO()
+    position, pieces = XERIAL_HEADER_SIZE, 0
     # A further xerial header may follow, when streams were concatenated. Up to three bytes at the end are ignored.
     while position + _BLOCK_LENGTH.size <= len(view):
         pieces += 1
@@ -205,11 +246,11 @@ def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
         position += _BLOCK_LENGTH.size
         if not 0 < length <= len(view) - position:
             raise UnreadableCompression("a snappy block is longer than the rest of the data")
-        part = _decompress_raw_block(view[position : position + length], remaining)
-        parts.append(part)
-        remaining -= len(part)
+        part = _decompress_raw_block(view[position : position + length], size_max - output.tell())
+        _append(output, part, size_max)
         position += length
-    return b"".join(parts)
+    output.truncate()
+    return output.getvalue()
 
 
 def _check_xerial_header(header: memoryview) -> None:
@@ -226,11 +267,9 @@ def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:
             raise _too_large(size_max)
         if size > len(block) * _SNAPPY_RATIO_MAX:
             raise UnreadableCompression("a snappy block declares more data than it can hold")
-        output = bytearray(size)
-        cramjam.snappy.decompress_raw_into(block, output)
+        return _unpacked(cramjam.snappy.decompress_raw_into, block, size)
     except cramjam.DecompressionError as error:
         raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
-    return bytes(output)
 
 
 # LZ4 frames (https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md)

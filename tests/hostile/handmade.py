@@ -114,8 +114,11 @@ def header_records():
 
 
 @cache
-def gzip_bomb():
-    return value_bomb(Compression.GZIP)
+def around_the_limit():
+    """A batch that is refused, and those of each codec that are not."""
+    record = NewRecord(bytes(DECOMPRESSED_SIZE_MAX - 100), timestamp=time.time_ns() // 1_000_000)
+    codecs = (Compression.GZIP, Compression.LZ4, Compression.ZSTD)
+    return [value_bomb(Compression.GZIP), *(build_batch([record], compression=codec) for codec in codecs)]
 
 
 def produce(*batches, topic=WIDE_TOPIC):
@@ -374,7 +377,13 @@ HANDMADE = [
         before=make_topic(WIDE_TOPIC, compression_type="gzip"),
     ),
     _row("headers", _Produce, 9, lambda _: [produce(*[header_records()] * WIDE_PARTITIONS)] * 4, **WIDE),
-    _row("gzip bombs", _Produce, 9, lambda _: [produce(*[gzip_bomb()] * WIDE_PARTITIONS)] * 4, **WIDE),
+    _row(
+        "records of just more and just less than the limit of decompression",
+        _Produce,
+        9,
+        lambda _: [produce(*[batch] * WIDE_PARTITIONS) for batch in around_the_limit()],
+        **WIDE,
+    ),
     _row("all topics, whole", FetchRequest, 12, lambda world: [fetch_of(world.topics)] * 4),
     _row(
         "sessions of unknown topics",
