@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings
+from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings, fetch_jars
 
 ROOT = Path(__file__).parent.parent
 JAVA_TOOLS = "java_tools"
@@ -87,6 +87,8 @@ public class ConfigCommand {
 """
 """The class that the suite of Java tools runs. Kafka 4.4 has moved it."""
 FIRST_WITH_MOVED_COMMAND = (4, 4)
+LAST_WITH_TEST_JARS = "4.3.1"
+"""The last release of Kafka with the jars of its test programs, which the suite of Java tools runs with other jars."""
 PORTS = range(15_000, 30_000)
 """Ports outside of the range from which the system takes ports for connections."""
 READY_SECONDS_MAX = 60.0
@@ -186,7 +188,11 @@ def accepts(port: int) -> bool:
 def java_class_path(suites_dir: Path, environment: Mapping[str, str], target: Path) -> str:
     """Return the class path of Kafka's tools, with a class of the old name of a moved one in the folder `target`."""
     command = [str(suites_dir / "kafka_oracle.sh"), "classpath", "streams"]
-    found = subprocess.check_output(command, env=environment, text=True).strip()
+    with_tests = {**environment, "KAFKA_VERSION": LAST_WITH_TEST_JARS}
+    jars = subprocess.check_output(command, env=with_tests, text=True).strip().rpartition(":")[2]
+    # No other jars of that release: a second implementation of SLF4J prints warnings, which the suite reads as output.
+    tests = sorted(map(str, Path(jars.removesuffix("/*")).glob("*-test.jar")))
+    found = ":".join([f"{fetch_jars()}/*", f"{fetch_jars('kafka-streams')}/*", *tests])
     if tuple(map(int, VERSION.split(".")[:2])) < FIRST_WITH_MOVED_COMMAND:
         return found
     target.mkdir(exist_ok=True)

@@ -46,7 +46,7 @@ SUBJECTS = {
     "authentication and access": "sasl. authorizer. delegation.",
     "requests and threads": "num.io num.network background. queued. quota. fetch. max.inc max.request telemetry.",
     "topics and logs": "num.partitions auto.create delete.topic message. compression. log. min.insync",
-    "share groups": "group.share. share.",
+    "share groups": "errors.deadletterqueue. group.share. share.",
     "groups and offsets": "group. offset",
     "transactions and producers": "transaction producer.",
     "this broker's own": "pipeline. wal.",

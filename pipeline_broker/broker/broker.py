@@ -140,12 +140,12 @@ class Broker:
         self.quotas = Quotas(config, ports.ip_rates_changed)
         self.failed_logins, self.denials = Refusals(ports.clock_ms), Refusals(ports.clock_ms)
         self.authorizer = self._authorizer()
-        submit, wake_timer = ports.submit, ports.wake_timer
+        submit, wake_timer, level = ports.submit, ports.wake_timer, self._share_level
         self.groups = Groups(config, logs, topics, self._configs_of_group, submit, wake_timer)
         grant_id, marked = self._grant_id, self.marker_durable
         self.transactions = Transactions(config, logs, topics, marked, grant_id, submit, wake_timer, markers)
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
-        share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
+        share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, level, self._delete_records)
         self.share = Share(config, logs, topics, share_ports)
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
@@ -506,6 +506,9 @@ class Broker:
 
     def _configs_of_group(self, group_id: str) -> Mapping[str, str]:
         return self.dynamic_settings.settings(("group", group_id))
+
+    def _share_level(self) -> int:
+        return self.features.level("share.version")
 
     def _apply_settings(self) -> None:
         self.config = self.layers.refresh()

@@ -40,6 +40,7 @@ class Share:
     def __init__(self, config: BrokerConfig, logs: LogManager, topics: TopicCatalogue, ports: SharePorts) -> None:
         self._config = config
         self._ports = ports
+        self._logs, self._topics = logs, topics
         self.topic = InternalTopic(
             SHARE_TOPIC,
             config.share_coordinator_state_topic_num_partitions,
@@ -52,11 +53,14 @@ class Share:
     @property
     def manager(self) -> SharePartitionManager:
         if self._manager is None:
-            from pipeline_broker.broker.share_partition_manager import (  # noqa: PLC0415 - for brokers with share groups
+            from pipeline_broker.broker.dead_letters import DeadLetters  # noqa: PLC0415 - for brokers with share groups
+            from pipeline_broker.broker.share_partition_manager import (  # noqa: PLC0415 - as above
                 SharePartitionManager,
             )
 
-            self._manager = SharePartitionManager(self._config, self.topic, self._ports)
+            ports = self._ports
+            dead_letters = DeadLetters(self._topics, self._logs, ports.configs_of, ports.level)
+            self._manager = SharePartitionManager(self._config, self.topic, ports, dead_letters)
         return self._manager
 
     @property

@@ -12,6 +12,7 @@ import attrs
 
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.coordinator import InternalTopic, append_records
+from pipeline_broker.broker.dead_letters import DeadLetters
 from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -71,6 +72,7 @@ class SharePartitionManager:
     Args:
         topic: `__share_group_state`.
         ports: callbacks to the broker.
+        dead_letters: dead-letter queues of the groups.
 
     Attributes:
         config: the current configuration.
@@ -78,9 +80,12 @@ class SharePartitionManager:
         sessions: sessions of members.
     """
 
-    def __init__(self, config: BrokerConfig, topic: InternalTopic, ports: SharePorts) -> None:
+    def __init__(
+        self, config: BrokerConfig, topic: InternalTopic, ports: SharePorts, dead_letters: DeadLetters
+    ) -> None:
         self._topic = topic
         self._ports = ports
+        self._dead_letters = dead_letters
         self.config = config
         self.states = ShareStates(config.share_coordinator_snapshot_update_records_per_snapshot)
         self.sessions = ShareSessions(config.group_share_max_share_sessions, config.pipeline_fetch_session_partitions)
@@ -170,6 +175,9 @@ class SharePartitionManager:
         state = self.states.find(active.key)
         if change is None or state is None:
             return
+        if change.undelivered:
+            prefix = self.config.errors_deadletterqueue_topic_name_prefix
+            self._dead_letters.append(active.key, change.undelivered, prefix, appended, now_ms)
         # No epoch check is needed: a new epoch drops the share partition first.
         wanted = StateWrite(
             NO_EPOCH, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches

@@ -22,6 +22,7 @@ class SharePorts:
         fetches: parked fetches.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
+        level: returns the finalized level of `share.version`.
         raise_log_start: deletes the records of a log before an offset; its last argument is the time in milliseconds.
     """
 
@@ -29,4 +30,5 @@ class SharePorts:
     fetches: WaitingFetches
     submit: Submit
     wake_timer: Callable[[], None]
+    level: Callable[[], int]
     raise_log_start: Callable[[PartitionLog, int, int], None]

@@ -143,6 +143,7 @@ class BrokerConfig:
     offsets_topic_num_partitions: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
+    errors_deadletterqueue_topic_name_prefix: str
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_num_partitions: int
     producer_id_expiration_ms: int

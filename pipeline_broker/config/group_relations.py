@@ -10,6 +10,7 @@ __all__ = ["check_group_settings"]
 KINDS = ("consumer", "share", "streams")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 OFFSET_RESET = "share.auto.offset.reset"
+COPIES_RECORDS = "errors.deadletterqueue.copy.record.enable"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
@@ -24,16 +25,7 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
     Raises:
         ConfigError: a constraint is violated.
     """
-    reset = own.get(OFFSET_RESET)
-    if reset not in {None, "earliest", "latest"} and _duration_ms(reset) is None:
-        message = (
-            f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
-            " or of the format 'by_duration:<PnDTnHnMn.nS>'."
-        )
-        raise ConfigError(message, f"Invalid value {reset} for configuration {OFFSET_RESET}: {message}")
-    if own.get(DEAD_LETTER_TOPIC):
-        # Accepted, it would promise that no undelivered record is lost.
-        raise ConfigError(f"{DEAD_LETTER_TOPIC}: this broker has no dead-letter queues (KIP-1191)")
+    _check_share_group(own)
     for name in properties_of("group"):
         kind, rest = name.split(".", 1)
         if f"group.{kind}.max.{rest}" not in broker_properties():
@@ -50,6 +42,21 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if value_of(session) <= value_of(heartbeat):
             raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def _check_share_group(own: Mapping[str, str]) -> None:
+    reset = own.get(OFFSET_RESET)
+    if reset not in {None, "earliest", "latest"} and _duration_ms(reset) is None:
+        message = (
+            f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
+            " or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+        raise ConfigError(message, f"Invalid value {reset} for configuration {OFFSET_RESET}: {message}")
+    if own.get(DEAD_LETTER_TOPIC, "").startswith("__"):
+        raise ConfigError(f"{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'")
+    if properties_of("group")[COPIES_RECORDS].parse(own.get(COPIES_RECORDS, "false")):
+        # Accepted, it would promise that the content of an undelivered record outlives the record.
+        raise ConfigError(f"{COPIES_RECORDS}: this broker writes only headers to dead-letter queues")
 
 
 def _duration_ms(reset: str) -> int | None:

@@ -31,6 +31,7 @@ from pipeline_broker.config.unknown_names import misspelled
 JAAS = "sasl.jaas.config"
 CONFLUENT = "confluent."
 KAFKA_VERSION = "4.4"
+DEAD_LETTERS_ENABLED = "errors.deadletterqueue.group.enable"
 """The Kafka release that the tables of properties describe."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Prefixes of properties that Kafka passes to plug-ins without checking them."""
@@ -228,7 +229,9 @@ def is_acted_on(name: str) -> bool:
 def is_topic_setting_acted_on(name: str) -> bool:
     """Return whether this broker acts on a topic setting, or on the broker property from which topics inherit it."""
     inherited = topic_properties()[name].broker_property
-    return name.startswith(CONFLUENT) if inherited is None else is_acted_on(inherited)
+    if inherited is None:
+        return name.startswith(CONFLUENT) or name == DEAD_LETTERS_ENABLED
+    return is_acted_on(inherited)
 
 
 def is_unscoped_jaas(name: str) -> bool:

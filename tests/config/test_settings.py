@@ -8,6 +8,7 @@ from pipeline_broker.config.group_settings import ConsumerGroupSettings, ShareGr
 from pipeline_broker.config.listeners import LISTENER_PROPERTIES
 from pipeline_broker.config.properties import COARSER, ConfigError, broker_properties, properties_of, topic_properties
 from pipeline_broker.config.settings import (
+    DEAD_LETTERS_ENABLED,
     FIELDS,
     BrokerConfig,
     config_with,
@@ -57,7 +58,7 @@ def test_topic_settings_that_inherit_from_a_property_acted_on_are_the_fields():
     """One replica exists, so `min.insync.replicas` is acted on without a field."""
     acted_on = {name for name in topic_properties() if is_topic_setting_acted_on(name)}
     strategies = {f"confluent.{part}.subject.name.strategy" for part in ("key", "value")}
-    assert acted_on == TOPIC_FIELDS | {"min.insync.replicas"} | strategies
+    assert acted_on == TOPIC_FIELDS | {"min.insync.replicas", DEAD_LETTERS_ENABLED} | strategies
 
 
 def test_every_field_is_read_somewhere():

@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
@@ -28,6 +31,7 @@ from pipeline_broker.wire.messages.share.share_group_describe import ShareGroupD
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
+from tests.differential.admin_requests import GROUP
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import Ask, ask, topic_id
 
@@ -247,3 +251,39 @@ def test_a_share_group_lives_and_dies_as_in_kafka(sides, data):
     life.look()
     life.acknowledge([], is_final=True)
     life.end()
+
+
+def test_a_dead_letter_queue_receives_what_it_receives_in_kafka(sides):
+    life = Life(sides, next(numbers))
+    queue = f"dlq.{life.name}"
+    configs = [CreateTopicsRequest.CreatableTopicConfig("errors.deadletterqueue.group.enable", "true")]
+    topics = [CreateTopicsRequest.CreatableTopic(queue, 1, 1, configs=configs)]
+    life.tell(ApiKey.CREATE_TOPICS, ask(7, CreateTopicsRequest(topics, 20_000), changes_topics=True))
+    name = IncrementalAlterConfigsRequest.AlterableConfig("errors.deadletterqueue.topic.name", 0, queue)
+    group = IncrementalAlterConfigsRequest.AlterConfigsResource(GROUP, life.name, [name])
+    life.tell(ApiKey.INCREMENTAL_ALTER_CONFIGS, ask(1, IncrementalAlterConfigsRequest([group]), changes_settings=True))
+    life.begin([4])
+    life.fetch(records_max=4, mode=0, wait_ms=FIRST_WAIT_MS)
+    life.acknowledge([(0, 0, [1]), (1, 2, [3]), (3, 3, [RELEASE])])
+    for _ in range(DELIVERIES_MAX - 1):
+        life.fetch(records_max=4, mode=0, wait_ms=FIRST_WAIT_MS)
+        life.acknowledge([(3, 3, [RELEASE])])
+    of_kafka, *ours = [letters(side, queue, 3) for side in sides.all]
+    assert ours == [of_kafka] * len(ours)
+    life.end()
+
+
+def letters(side: Any, queue: str, count: int) -> list[Any]:
+    """Wait for records of a queue, and return them without their times."""
+    partition = FetchRequest.FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0, session_epoch=-1, topics=[FetchRequest.FetchTopic(queue, partitions=[partition])]
+    )
+    deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
+    while True:
+        batches = side.ask(request, 12)["responses"][0]["partitions"][0]["records"]
+        found = [it for header, batch in iterate_batches(batches or b"") for it in iterate_records(batch, header)]
+        if len(found) >= count:
+            return [(it.offset, it.key, it.value, it.headers) for it in found]
+        assert time.monotonic() < deadline, (side.name, found)
+        time.sleep(PAUSE_SECONDS)

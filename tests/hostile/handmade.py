@@ -547,14 +547,6 @@ HANDMADE = [
         kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
-        "applications of many tasks",
-        StreamsGroupHeartbeatRequest,
-        1,
-        join_with_tasks,
-        before=make_tasks,
-        kept_bytes_max=GROUP_BYTES_MAX,
-    ),
-    _row(
         "groups of all topics",
         ConsumerGroupHeartbeatRequest,
         1,

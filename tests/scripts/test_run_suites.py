@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -89,16 +90,28 @@ def test_the_java_tools_have_the_command_that_kafka_moved(tmp_path, monkeypatch,
     require_tool("javac")
     monkeypatch.setattr(run_suites, "VERSION", version)
     package = "kafka.admin" if version == "4.3.1" else "org.apache.kafka.tools"
+
+    def jars_of(name):
+        (tmp_path / name).mkdir(exist_ok=True)
+        return tmp_path / name
+
     source = tmp_path / "ConfigCommand.java"
     source.write_text(
         f"package {package}; public class ConfigCommand {{"
         " public static void main(String[] arguments) { System.out.print(arguments[0]); } }"
     )
-    subprocess.run(["javac", "-d", tmp_path / "jars", source], check=True)
+    subprocess.run(["javac", "-d", tmp_path / "compiled", source], check=True)
+    with zipfile.ZipFile(jars_of("kafka") / "tools.jar", "w") as jar:
+        (compiled,) = (tmp_path / "compiled").rglob("*.class")
+        jar.write(compiled, compiled.relative_to(tmp_path / "compiled"))
+    for name in ("streams-test.jar", "logging.jar"):
+        zipfile.ZipFile(jars_of("of-tests") / name, "w").close()
     oracle = tmp_path / "kafka_oracle.sh"
-    oracle.write_text(f"#!/bin/sh\necho {tmp_path / 'jars'}\n")
+    oracle.write_text(f"#!/bin/sh\necho 'broker/*:{tmp_path}/of-tests/*'\n")
     oracle.chmod(0o755)
+    monkeypatch.setattr(run_suites, "fetch_jars", lambda name="kafka": jars_of(name))
     class_path = java_class_path(tmp_path, os.environ, tmp_path / "classes")
+    assert class_path.endswith(f"{tmp_path}/kafka-streams/*:{tmp_path}/of-tests/streams-test.jar")
     command = ["java", "-cp", class_path, "kafka.admin.ConfigCommand", "--describe"]
     assert subprocess.check_output(command, text=True) == "--describe"
 

@@ -20,6 +20,7 @@ __all__ = [
     "FetchedBatch",
     "StateBatch",
     "StateChange",
+    "Undelivered",
 ]
 
 
@@ -82,6 +83,15 @@ class StateBatch(NamedTuple):
     delivery_count: int
 
 
+class Undelivered(NamedTuple):
+    """Neighbouring records that were archived because no member accepts them, and Kafka's message of the reason."""
+
+    first: int
+    last: int
+    delivery_count: int
+    reason: str
+
+
 @attrs.frozen
 class StateChange:
     """A change that must become durable.
@@ -90,8 +100,10 @@ class StateChange:
         start_offset: records below it are complete.
         batches: the changed records at or after the start offset.
         delivery_complete_count: number of complete records after the start offset.
+        undelivered: records for the dead-letter queue of the group.
     """
 
     start_offset: int
     batches: tuple[StateBatch, ...]
     delivery_complete_count: int
+    undelivered: tuple[Undelivered, ...] = ()

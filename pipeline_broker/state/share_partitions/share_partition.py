@@ -15,6 +15,7 @@ from pipeline_broker.state.share_partitions.messages import (
     FetchedBatch,
     StateBatch,
     StateChange,
+    Undelivered,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
@@ -23,6 +24,9 @@ from pipeline_broker.state.share_partitions.state_batches import joined_from
 __all__ = ["SharePartition"]
 
 NEVER_MS = 2**63 - 1
+# Kafka's messages, from `ShareGroupDLQManager`.
+REJECTED = "Offset rejected by client."
+DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
 class SharePartition:
@@ -47,7 +51,7 @@ class SharePartition:
         next_lock_ms: a time until which `expire_locks` has nothing to do; no lock expires earlier.
     """
 
-    __slots__ = ("_available_from", "next_lock_ms", "runs", "settings", "start_offset")
+    __slots__ = ("_available_from", "_undelivered", "next_lock_ms", "runs", "settings", "start_offset")
 
     def __init__(self, start_offset: int, settings: ShareGroupSettings, batches: Iterable[StateBatch] = ()) -> None:
         self.settings = settings
@@ -55,6 +59,7 @@ class SharePartition:
         self.runs = Runs()
         self.next_lock_ms = NEVER_MS
         self._available_from = start_offset  # a lower bound of the first available offset
+        self._undelivered: list[Undelivered] = []  # of the current change
         for batch in sorted(batches):
             self._restore(batch)
         self._advance_start()
@@ -223,6 +228,8 @@ class SharePartition:
                 # The group's lock duration may have become shorter since the records were acquired.
                 self.next_lock_ms = min(self.next_lock_ms, run.lock_until_ms)
                 continue
+            if kind is AcknowledgeType.REJECT:
+                self._undelivered.append(Undelivered(run.first, run.last, run.delivery_count, REJECTED))
             self._leave(run, after)
             changed.append(StateBatch(run.first, run.last, run.state, run.delivery_count))
         self.runs.join(first, last)
@@ -233,6 +240,7 @@ class SharePartition:
         if after is RecordState.AVAILABLE:
             if run.delivery_count >= self.settings.delivery_count_limit:
                 after = RecordState.ARCHIVED
+                self._undelivered.append(Undelivered(run.first, run.last, run.delivery_count, DELIVERED_TOO_OFTEN))
             else:
                 self._available_from = min(self._available_from, run.first)
         self.runs.move(run, after)
@@ -298,7 +306,9 @@ class SharePartition:
             return None
         # First, because the change must not name records before the new start offset.
         self._advance_start()
-        return StateChange(self.start_offset, joined_from(self.start_offset, changed), self.delivery_complete_count)
+        undelivered, self._undelivered = tuple(self._undelivered), []
+        batches = joined_from(self.start_offset, changed)
+        return StateChange(self.start_offset, batches, self.delivery_complete_count, undelivered)
 
 
 def _pieces(batch: AcknowledgementBatch) -> Iterable[tuple[int, int, AcknowledgeType]]:

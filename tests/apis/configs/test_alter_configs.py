@@ -203,9 +203,15 @@ NO_OFFSET_RESET = (
         ),
         (
             GROUP,
-            ("errors.deadletterqueue.topic.name", SET, "dlq.g"),
+            ("errors.deadletterqueue.topic.name", SET, "__g"),
             CONFIG,
-            "errors.deadletterqueue.topic.name: this broker has no dead-letter queues (KIP-1191)",
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
+        (
+            GROUP,
+            ("errors.deadletterqueue.copy.record.enable", SET, "true"),
+            CONFIG,
+            "errors.deadletterqueue.copy.record.enable: this broker writes only headers to dead-letter queues",
         ),
     ],
 )
