@@ -84,7 +84,7 @@ class DeadLetters:
             return None
         log = self.logs.find(name, key.partition % topic.partitions)
         # The topic would refuse such records of a client, too.
-        return None if log is None or log.rules.keys_required or log.rules.parts_with_schemas else log
+        return None if log is None or log.rules.keys_required or log.rules.subject_strategies else log
 
 
 def _headers(key: ShareKey, topic: str, run: Undelivered) -> Iterator[tuple[tuple[str, bytes], ...]]:
