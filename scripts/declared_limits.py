@@ -36,7 +36,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "state/groups/streams/internal_topics.py": "TASKS_MAX",
         "state/groups/streams/group.py": "OFFSETS_MAX",
         "broker/streams_topics.py": "ERRORS_MAX",
-        "broker/dead_letters.py": "GROUP_ID_BYTES_MAX",
+        "broker/dead_letters.py": "AT_ONCE_MAX GROUP_ID_BYTES_MAX",
         "node/own_requests.py": "WAITING_MAX",
         "state/groups/offset_records.py": "TOPICS_REMEMBERED",
         "state/transactions/records.py": "KEYS_REMEMBERED PARTITIONS_REMEMBERED",

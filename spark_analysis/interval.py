@@ -129,7 +129,6 @@ def _chance(logs: Sequence[float]) -> float:
 
 
 def t_quantile(probability: float, freedom: int) -> float:
-    """Return the quantile of Student's t for a probability from 0.5 to 1."""
     low, high = 0.0, 1.0
     # Bisection needs no library and is exact enough: the interval halves _BISECTIONS times.
     while t_probability(high, freedom) < probability:

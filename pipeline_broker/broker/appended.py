@@ -21,9 +21,11 @@ class Appended:
 
     Attributes:
         entries: entries to commit, in this order.
+        dead_letters: number of records of dead-letter queues in the entries.
     """
 
     entries: list[JournalEntry] = attrs.Factory(list)
+    dead_letters: int = 0
     _steps: list[Callable[[], None]] = attrs.Factory(list)
 
     def add(self, entry: JournalEntry, on_durable: Callable[[], None]) -> None:

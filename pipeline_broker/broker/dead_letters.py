@@ -23,8 +23,10 @@ from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.messages import Undelivered
 from pipeline_broker.state.topics import TopicCatalogue
 
-__all__ = ["DeadLetters"]
+__all__ = ["DeadLetters", "has_room"]
 
+AT_ONCE_MAX = 2_000
+"""Records of dead-letter queues after which a request or a timer writes those of no further share partition."""
 GROUP_ID_BYTES_MAX = 1_000
 """Maximum length of the id of a group with a dead-letter queue, whose records contain the id."""
 LEVEL_MIN = 2
@@ -32,6 +34,10 @@ HEADER = "__dlq.errors."
 # Lengths, names of headers, numbers and reasons of a record, or the header of a batch; the names of group and topic are
 # extra.
 RECORD_BYTES = 300
+
+
+def has_room(appended: Appended) -> bool:
+    return appended.dead_letters < AT_ONCE_MAX
 
 
 @attrs.frozen
@@ -68,6 +74,7 @@ class DeadLetters:
         records = [
             NewRecord(None, None, now_ms, headers) for run in undelivered for headers in _headers(key, source.name, run)
         ]
+        appended.dead_letters += len(records)
         for first in range(0, len(records), count_max):
             batch = build_batch(records[first : first + count_max])
             entry = log.append(read_header(batch), batch, now_ms).entry

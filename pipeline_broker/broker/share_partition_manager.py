@@ -12,7 +12,7 @@ import attrs
 
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.coordinator import InternalTopic, append_records
-from pipeline_broker.broker.dead_letters import DeadLetters
+from pipeline_broker.broker.dead_letters import DeadLetters, has_room
 from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -246,6 +246,8 @@ class SharePartitionManager:
         """
         self.sessions.remove(session.group_id, session.member_id)
         for topic_id, partition in session.partitions:
+            if not has_room(appended):
+                break  # the locks of the other partitions expire
             self.release(ShareKey(session.group_id, topic_id, partition), session.member_id, appended, now_ms)
         if not self.sessions.has_members(session.group_id):
             self.drop([key for key in self._active if key.group_id == session.group_id], appended)
@@ -285,6 +287,9 @@ class SharePartitionManager:
             active = self._active.get(due)
             if active is None:
                 continue
+            if not has_room(appended):
+                self._set_deadline(due, now_ms)
+                break  # the timer wakes again at once, after other tasks
             self.refresh_settings(active)
             change = active.partition.expire_locks(now_ms)
             self.locked(active)

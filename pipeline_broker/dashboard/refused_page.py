@@ -37,7 +37,6 @@ PAGE = """<!doctype html>
 
 
 def as_page(request: HttpRequest, answer: Answer) -> Answer:
-    """Return a refusal as an HTML page if a browser requested a page, else the answer unchanged."""
     if answer.status < http.HTTPStatus.BAD_REQUEST or "text/html" not in request.headers.get("accept", ""):
         return answer
     title, reason = html.escape(answer.status.phrase), html.escape(json.loads(answer.body)["error"])

@@ -133,12 +133,10 @@ class TopicMetrics:
             counts.produces_failed += is_failure
 
     def bytes_rejected(self, topic: str, count: int) -> None:
-        """Count a batch of `count` bytes that is above the topic's limit."""
         for counts in self._counts(topic):
             counts.bytes_rejected += count
 
     def records_faulty(self, fault: str, count: int) -> None:
-        """Count records or batches that were refused for a fault (`records.errors`); Kafka counts only some faults."""
         if fault in self._faults:
             self._faults[fault] += count
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.apis.authorization import authorize_topic
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.dead_letters import has_room
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.messages import AcknowledgeError, AcknowledgementBatch
@@ -64,6 +65,8 @@ def acknowledge(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     if active is None or not batches:
         return ErrorCode.NONE, None
+    if not has_room(appended):
+        return ErrorCode.REQUEST_TIMED_OUT, None  # clients try again; if they do not, the locks of the records expire
     settings = coordinator.refresh_settings(active)
     if not settings.renew_acknowledge_enable and _renew(batches):
         return ErrorCode.INVALID_REQUEST, None

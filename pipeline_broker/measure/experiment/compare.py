@@ -106,7 +106,6 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
 
 
 def _without_missing_parts(request: Request) -> tuple[Request, Sequence[Stretch]]:
-    """Return the request without parts that need missing packages or events, and the events that it replays."""
     if request.trace is not None:
         stretches = trace_stretches(request.trace, request.replay_rounds)
         return attrs.evolve(request, replay_connections=stretches[0].connections), stretches

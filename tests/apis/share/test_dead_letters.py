@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker import dead_letters
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.features import FeatureUpdate, UpgradeType
@@ -151,3 +153,39 @@ def assert_rejected_without_a_letter(desk: ShareDesk, name: str | None) -> None:
     desk.acknowledge(2, [(0, 0, REJECT)])
     assert desk.offsets() == [(1, 0)]
     assert name is None or not letters(desk, name)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> ShareDesk:
+    """A record in each of three partitions, delivered for the last time; a turn has room for two dead letters."""
+    monkeypatch.setattr(dead_letters, "AT_ONCE_MAX", 2)
+    desk = desk_of(partitions=3, **{"share.delivery.count.limit": "2"})
+    make_queue(desk)
+    for partition in range(3):
+        desk.produce(1, partition)
+    desk.fetch(1)
+    desk.fetch(2, acknowledgements={partition: [(0, 0, RELEASE)] for partition in range(3)})
+    assert not letters(desk)
+    return desk
+
+
+def test_a_request_that_rejects_too_many_records_is_to_be_sent_again(three: ShareDesk) -> None:
+    everything = {partition: [(0, 0, REJECT)] for partition in range(3)}
+    answer = three.fetch(3, acknowledgements=everything)
+    codes = [data.acknowledge_error_code for topic in answer.responses for data in topic.partitions]
+    assert sorted(codes) == [0, 0, ErrorCode.REQUEST_TIMED_OUT]
+    assert len(letters(three)) == 2
+    three.acknowledge(4, [(0, 0, REJECT)], codes.index(ErrorCode.REQUEST_TIMED_OUT))
+    assert len(letters(three)) == 3
+
+
+def test_locks_that_expire_together_are_described_in_several_turns(three: ShareDesk) -> None:
+    three.desk.now_ms += 30_000
+    for count in (2, 3):
+        three.desk.broker.advance(three.desk.now_ms)
+        assert len(letters(three)) == count
+
+
+def test_a_member_that_leaves_with_too_many_records_leaves_locks_that_expire(three: ShareDesk) -> None:
+    three.fetch(-1)
+    assert len(letters(three)) == 2
