@@ -137,6 +137,7 @@ class TopicMetrics:
             counts.bytes_rejected += count
 
     def records_faulty(self, fault: str, count: int) -> None:
+        """Count records or batches that were refused for a fault (`records.errors`); Kafka counts only some faults."""
         if fault in self._faults:
             self._faults[fault] += count
 

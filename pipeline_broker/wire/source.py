@@ -52,6 +52,7 @@ class Source:
         return f"{stem}_{self.counter}"
 
     def bind(self, name: str, value: Any) -> str:
+        """Bind a name of the generated function to a value, and return the name. A name must keep its value."""
         assert self.names.setdefault(name, value) is value, name
         return name
 
