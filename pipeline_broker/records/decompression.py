@@ -28,8 +28,8 @@ DECOMPRESSED_SIZE_MAX: Final = 32 * 1024 * 1024
 PIECE_BYTES: Final = 1024
 PIECES_MIN: Final = 256
 
-# A buffer with more than this part of the maximum size gets all of it at once. glibc does not return the memory of
-# smaller ones to the system, and while one of them grows, it holds the old and the new one.
+# With a smaller factor, one of the buffers could have half of the maximum size. glibc does not return the memory of
+# such a buffer to the system, but keeps it until a larger one is needed.
 _GROWTH: Final = 16
 _OUTPUT_SIZE_START: Final = 16 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message if the output buffer is too small
@@ -66,10 +66,8 @@ def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZ
 
 
 def _decompress_bounded(into: Callable[[Buffer, memoryview], int], data: Buffer, size_max: int) -> bytes:
-    size = max(_OUTPUT_SIZE_START, len(data) * _GROWTH)
+    size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
     while True:
-        if size > size_max // _GROWTH:
-            size = size_max
         try:
             return _unpacked(into, data, size)
         except cramjam.DecompressionError as error:
@@ -77,13 +75,12 @@ def _decompress_bounded(into: Callable[[Buffer, memoryview], int], data: Buffer,
                 raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
             if size == size_max:
                 raise _too_large(size_max) from None
-            size *= _GROWTH
+            size = min(size_max, size * _GROWTH)
 
 
 def _unpacked(into: Callable[[Buffer, memoryview], int], data: Buffer, size: int) -> bytes:
-    output = BytesIO()  # its bytes need no copy, unlike those of a bytearray
+    output = BytesIO(bytes(size))  # its content need not be copied, and the system allocates only pages in use
     try:
-        _resize(output, size)
         with output.getbuffer() as view:
             written = into(data, view)
         output.truncate(written)
@@ -92,21 +89,34 @@ def _unpacked(into: Callable[[Buffer, memoryview], int], data: Buffer, size: int
         output.close()  # else the traceback of an error would keep the memory
 
 
-def _append(output: BytesIO, piece: bytes, size_max: int) -> None:
-    start = output.tell()
-    end = start + len(piece)
-    if end > size_max:
-        raise _too_large(size_max)
-    if start <= size_max // _GROWTH < end:
-        _resize(output, size_max)
-        output.seek(start)
-    output.write(piece)
+class _Output:
+    """Data that is unpacked piece by piece.
 
+    Attributes:
+        size_bytes: of all pieces.
+    """
 
-def _resize(output: BytesIO, size: int) -> None:
-    if size:
-        output.seek(size - 1)
-        output.write(b"\0")
+    def __init__(self, size_max: int) -> None:
+        self.size_bytes = 0
+        self._size_max = size_max
+        self._file = BytesIO()
+
+    def append(self, piece: bytes) -> None:
+        start, self.size_bytes = self.size_bytes, self.size_bytes + len(piece)
+        if self.size_bytes > self._size_max:
+            raise _too_large(self._size_max)
+        if start <= self._size_max // _GROWTH < self.size_bytes:
+            before, self._file = self._file, BytesIO(bytes(self._size_max))
+            self._file.write(before.getvalue())
+        self._file.write(piece)
+
+    def checksum(self, start: int) -> int:
+        with self._file.getbuffer() as view:
+            return zlib.crc32(view[start : self.size_bytes])
+
+    def content(self) -> bytes:
+        self._file.truncate()
+        return self._file.getvalue()
 
 
 def _too_large(size_max: int) -> BatchTooLarge:
@@ -131,14 +141,7 @@ _INFLATED_BYTES: Final = 256 * 1024  # unpacked at a time; zlib would hold a lar
 
 
 def _decompress_gzip(data: bytes, size_max: int) -> bytes:
-    output = BytesIO()
-    try:
-        return _gunzip(data, output, size_max)
-    finally:
-        output.close()
-
-
-def _gunzip(data: bytes, output: BytesIO, size_max: int) -> bytes:
+    output = _Output(size_max)
     try:
         position = _gzip_header_end(data, 0)
     except (ValueError, IndexError, struct.error) as error:
@@ -147,14 +150,12 @@ def _gunzip(data: bytes, output: BytesIO, size_max: int) -> bytes:
     while True:
         members += 1
         _check_pieces(members, size_max)
-        start = output.tell()
-        position = _inflate(data, position, output, size_max)
+        start = output.size_bytes
+        position = _inflate(data, position, output)
         if position + _GZIP_TRAILER.size > len(data):
             raise UnreadableCompression("the gzip trailer is cut off")
-        end = output.tell()
-        with output.getbuffer() as view:
-            checksum = zlib.crc32(view[start:end])
-        if _GZIP_TRAILER.unpack_from(data, position) != (checksum, end - start & 0xFFFFFFFF):
+        trailer = (output.checksum(start), output.size_bytes - start & 0xFFFFFFFF)
+        if _GZIP_TRAILER.unpack_from(data, position) != trailer:
             raise UnreadableCompression("the checksum or the size in the gzip trailer is wrong")
         position += _GZIP_TRAILER.size
         if len(data) - position <= _MEMBER_BYTES_MIN:
@@ -164,8 +165,7 @@ def _gunzip(data: bytes, output: BytesIO, size_max: int) -> bytes:
         # Like Java, ignore bytes after a member if they are not the header of another one.
         except (ValueError, IndexError, struct.error):
             break
-    output.truncate()
-    return output.getvalue()
+    return output.content()
 
 
 def _gzip_header_end(data: bytes, start: int) -> int:
@@ -193,8 +193,8 @@ def _gzip_header_end(data: bytes, start: int) -> int:
     return position
 
 
-def _inflate(data: bytes, position: int, output: BytesIO, size_max: int) -> int:
-    """Append the content of a member to `output`, up to `size_max` bytes in total; return the end of the member."""
+def _inflate(data: bytes, position: int, output: _Output) -> int:
+    """Append the content of a member to `output`; return the end of the member."""
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     rest: Buffer = b""
     is_full = False  # True: zlib may hold more output of the input that it has consumed
@@ -207,7 +207,7 @@ def _inflate(data: bytes, position: int, output: BytesIO, size_max: int) -> int:
                     raise UnreadableCompression("the gzip data is cut off")
             piece = inflater.decompress(rest, _INFLATED_BYTES)
             is_full = len(piece) == _INFLATED_BYTES
-            _append(output, piece, size_max)
+            output.append(piece)
             rest = inflater.unconsumed_tail
     except zlib.error as error:
         raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
@@ -226,7 +226,7 @@ _SNAPPY_RATIO_MAX: Final = 22
 def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
     if len(view) < XERIAL_HEADER_SIZE or bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return _decompress_raw_block(view, size_max)
-    output = BytesIO()
+    output = _Output(size_max)
     position, pieces = XERIAL_HEADER_SIZE, 0
     # A further xerial header may follow, when streams were concatenated. Up to three bytes at the end are ignored.
     while position + _BLOCK_LENGTH.size <= len(view):
@@ -240,11 +240,10 @@ def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
         position += _BLOCK_LENGTH.size
         if not 0 < length <= len(view) - position:
             raise UnreadableCompression("a snappy block is longer than the rest of the data")
-        part = _decompress_raw_block(view[position : position + length], size_max - output.tell())
-        _append(output, part, size_max)
+        part = _decompress_raw_block(view[position : position + length], size_max - output.size_bytes)
+        output.append(part)
         position += length
-    output.truncate()
-    return output.getvalue()
+    return output.content()
 
 
 def _check_xerial_header(header: memoryview) -> None:

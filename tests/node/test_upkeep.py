@@ -222,7 +222,7 @@ def test_retention_deletes_archived_segments_while_archiving_waits_for_space(mon
             await bench.maintenance.archive_all()
             disk = FullDisk(bench)
             bench.produce(5)
-            await wait_until(lambda: disk.attempts)
+            await wait_until(lambda: bench.maintenance._waiting_count)
             bench.clock.now_ms += 2 * HOUR_MS
             before = bench.log.log_start_offset
             with trio.fail_after(WAIT_SECONDS):

@@ -203,7 +203,7 @@ def test_the_report_names_a_stage_that_is_slower_by_a_tenth(synthetic, spark, tm
             run.write()
     convert(tmp_path, spark)
     verdict = report(tmp_path, spark)
-    assert "Slower with 1 connection x 1 in flight (0.9" in verdict
+    assert "Slower: 0.94x (0.93x to 0.95x) for 1 connection x 1 in flight" in verdict
     (entry,) = [entry for entry in json.loads((tmp_path / "summary.json").read_text())["stages"] if "cause" in entry]
     assert entry["mode"] == "pipelined"
     assert entry["cause"]["part"] == "commit wait"

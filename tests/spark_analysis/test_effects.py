@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from spark_analysis.cells import Cell, Load, Run
 from spark_analysis.effects import factor_effects
+from spark_analysis.findings import _factor_sentences
 
 SECOND_NS = 1_000_000_000
 REQUESTS = 1000
@@ -89,7 +91,10 @@ def grid(levels=((1, 64), (0.0, 2.0), (100, 1000)), rounds=2):
 
 def test_the_factor_that_matters_most_comes_first_and_levels_go_upwards():
     """Names are those of the sweep; the default level comes from the resolved factors of the run."""
-    told = [(effect.factor, effect.level) for effect in factor_effects(grid())]
+    effects = factor_effects(grid())
+    told = [(effect.factor, effect.level) for effect in effects]
+    (sentence,) = _factor_sentences(SimpleNamespace(effects=effects))
+    assert sentence.startswith("Of the factors, in flight changes the speed-up most: ")
     assert told[:2] == [("in flight", "1"), ("in flight", "64")]
     assert ("record_size", "100") in told
     assert told.index(("record_size", "100")) < told.index(("record_size", "1000"))

@@ -92,4 +92,4 @@ def test_the_effects_of_factors_need_every_combination(directory):
     assert found["record_size", "1000"]["over_first_1"]["ratio"] == pytest.approx(2, rel=1e-3)
     page = (directory / "report.html").read_text(encoding="utf-8")
     assert "What each factor does" in page
-    assert "in flight changes the speed-up most: 1.41x at 1, 16.0x at 64 (4 loads each)" in page
+    assert "in flight changes the speed-up most" not in page, "two rounds are a poor run, which claims nothing"
