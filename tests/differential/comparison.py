@@ -86,7 +86,7 @@ def compare(
 
 
 def differing(sides: Sides, api: int, ask: Ask, answers: list[Any], *, are_guests: bool = False) -> list[str]:
-    """What differs in the answers of all sides to one request; guests may lack rights, and all if a rule says so."""
+    """Return the differences in the answers of all sides; guests may lack rights, and all if a rule says so."""
     name = SERVED[api].name
     of_kafka, *ours = answers
     if api == ApiKey.LIST_TRANSACTIONS:

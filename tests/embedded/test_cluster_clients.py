@@ -185,7 +185,7 @@ def move(cluster, topic, old, new):
 
 
 def test_confluent_kafka_takes_the_leader_that_a_refusal_names(cluster, topic, caplog):
-    """KIP-951: librdkafka asks for metadata all the same, so its log says what it took from the refusal."""
+    """Its log shows the leader of the refusal (KIP-951), because librdkafka requests metadata as well."""
     _, old, new = cluster.brokers
     partition = min(led_by(old, topic))
     caplog.set_level(logging.DEBUG)

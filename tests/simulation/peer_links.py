@@ -268,7 +268,7 @@ class PeerSockets:
         self.node_id = node_id
         self.streams = []
         self.is_dead = False
-        self.held = {}  # node -> until when what is sent to it is held
+        self.held = {}  # node -> time before which nothing arrives there
         self.accept = None
         self._links = links
         self._life = life
@@ -318,7 +318,7 @@ class PeerSockets:
         return [stream for other, stream in self.streams if other == node_id]
 
     def hold(self, node_id, seconds):
-        """Let what is sent to a broker from now on arrive later."""
+        """Delay all later messages to a broker."""
         self.held[node_id] = trio.current_time() + seconds
         for stream in self.to(node_id):
             stream.hold(seconds)

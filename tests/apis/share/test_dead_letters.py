@@ -1,4 +1,4 @@
-"""Dead-letter queues: what they receive, and when."""
+"""Records of dead-letter queues, and the conditions for them."""
 
 from __future__ import annotations
 
