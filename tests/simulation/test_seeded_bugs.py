@@ -19,7 +19,7 @@ FIRST_SEEDS = {
     "stop without draining": 369,
     "try a failed sync again": 148,
 }
-"""First seeds of the search for bugs that earlier seeds do not show. After a change of the scenarios it lasts longer."""
+"""First seeds of the search for bugs that earlier seeds do not show. Changed scenarios make it longer."""
 MISTAKES = (AttributeError, NameError, TypeError)
 """Errors of a seeded bug itself, which would be caught for the wrong reason."""
 
