@@ -33,7 +33,7 @@ WAIT_MS_MAX = 250.0
 GROWTH_BYTES_MAX = 50_000_000
 """What the broker's memory may grow by while it works on a case, beyond the bytes of the requests and what it keeps."""
 STOP_SECONDS_MAX = 10.0
-NARROWLY = 2.0
+NARROWLY = 4.0
 ANSWER_SECONDS_MAX = 120.0
 BASELINE_SECONDS = 0.3
 UNREAD_SECONDS = 3.0
