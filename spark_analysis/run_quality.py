@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from spark_analysis.cells import Cell
-from spark_analysis.decision import NOT_MEASURED, UNDECIDED, decisions
+from spark_analysis.decision import NOT_MEASURED, POOR, UNDECIDED, Decision, decisions, withheld
 from spark_analysis.findings import NO_NOISE, noise_sentence
 from spark_analysis.words import full_name, plural, times
 
@@ -82,7 +82,11 @@ class RunQuality:
 
     def claim(self, words: str) -> str:
         """Return the words of a claim, or of its absence: a poor run makes none."""
-        return "not decided: poor run" if self.light is Light.POOR else words
+        return POOR.lower() if self.light is Light.POOR else words
+
+    def decisions(self, comparison: Comparison) -> list[Decision]:
+        found = decisions(comparison)
+        return [withheld(each) for each in found] if self.light is Light.POOR else found
 
     @property
     def sentence(self) -> str:

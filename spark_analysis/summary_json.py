@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from spark_analysis.breakdown import Breakdown, beyond_chance
 from spark_analysis.cells import PERCENTILES, Load, number
-from spark_analysis.decision import decisions, withheld
 from spark_analysis.findings import verdict
 from spark_analysis.run_quality import Light
 from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
     cells = comparison.cells.items()
-    is_poor, found = quality.light is Light.POOR, decisions(comparison)
     return {
         "schema": SUMMARY_SCHEMA,
         "machine": comparison.machine,
@@ -35,7 +33,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
         "quality": _quality(quality),
         "decisions": [
             {"subject": each.subject, "answer": each.answer, "lines": list(each.lines)}
-            for each in (map(withheld, found) if is_poor else found)
+            for each in quality.decisions(comparison)
         ],
         "cells": [_cell(cell) for key, cell in cells if key.mode not in ABLATION_MODES],
         "ablation": [_cell(cell) for key, cell in cells if key.mode in ABLATION_MODES],
@@ -51,7 +49,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
         **({"base_over_others": _base_over_others(comparison)} if comparison.others else {}),
         **({"over_classic": _over_classic(comparison)} if comparison.ablation else {}),
         **({"factors": [_effect(effect) for effect in comparison.effects]} if comparison.effects else {}),
-        "verdict": verdict(comparison, is_poor=is_poor),
+        "verdict": verdict(comparison, is_poor=quality.light is Light.POOR),
     }
 
 

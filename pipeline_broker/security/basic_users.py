@@ -29,7 +29,7 @@ ROLES = {b"[admin]": False, b"[read-only]": True}
 
 
 class HttpUser(NamedTuple):
-    """A user who has authenticated. A read-only one changes nothing."""
+    """An authenticated user. The broker refuses all changes of a read-only user."""
 
     name: str
     is_read_only: bool = False

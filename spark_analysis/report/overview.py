@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.decision import Decision, decisions, withheld
+from spark_analysis.decision import Decision
 from spark_analysis.findings import NO_NOISE, noise_sentence, unpaying, verdict
 from spark_analysis.gaps import gaps
 from spark_analysis.judgement import FINDINGS_NOTE, rate_finding
@@ -53,8 +53,8 @@ LOADS_SHOWN_MAX: Final = 24
 
 def summary(comparison: Comparison, quality: RunQuality) -> Markup:
     is_poor = quality.light is Light.POOR
-    found = decisions(comparison)
-    boxes = [*map(_box, map(withheld, found) if is_poor else found), _order_box(comparison)]
+    found = quality.decisions(comparison)
+    boxes = [*map(_box, found), _order_box(comparison)]
     said = [paragraph(line) for line in verdict(comparison, is_poor=is_poor).splitlines()]
     return section(
         "summary",
