@@ -12,10 +12,12 @@ from pipeline_broker.security.acl import CLUSTER_NAME, AclOperation, PatternType
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest
 from pipeline_broker.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.conftest import start_broker
+from tests.differential.access_requests import HOSTS as DRAWN_HOSTS
 from tests.differential.admin_requests import GROUPS
 from tests.differential.coordinator_requests import WITHOUT_COORDINATORS
 from tests.differential.data_requests import TOPICS
@@ -97,12 +99,19 @@ def _leaves_nothing_behind():
     """Connections to all sides stay open for the tests that follow, and are made anew where a side closed one."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sides(started):
-    return started.sides
+    """All sides; drawn rules of access end with the module, because one about all names denies everybody else."""
+    yield started.sides
+    any_rule = ResourceType.ANY, None, PatternType.ANY, None
+    of_any = AclOperation.ANY, PermissionType.ANY
+    ended = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*any_rule, host, *of_any) for host in DRAWN_HOSTS])
+    for side in started.sides.all:
+        side.ask(ended, 3)
+    started.sides.settle_what(Side.acls)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guests(sides):
     """The same, asked from another address."""
     asked = Sides(Side("kafka", sides.kafka.port, GUEST_HOST), [Side(s.name, s.port, GUEST_HOST) for s in sides.ours])

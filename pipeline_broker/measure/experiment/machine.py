@@ -16,7 +16,6 @@ from typing import Self
 from pipeline_broker._package_check import commit
 
 _PROC = Path("/proc")
-_STAT = _PROC / "stat"
 _STEAL = 7
 """Index of "steal" in /proc/stat: time that the hypervisor gave to other machines. Fields 0 to 7 add up to all time."""
 _KERNEL = "2 (kthreadd) "
@@ -67,21 +66,26 @@ def source_commit(root: Path) -> str:
 
 
 class Surroundings:
-    """The shares of processor time that others took during a block; those that the system does not report are None."""
+    """The shares of processor time that others took during a block; those that the system does not report are None.
 
-    def __init__(self) -> None:
+    Args:
+        proc: where the system shows its processes (proc(5)).
+    """
+
+    def __init__(self, proc: Path = _PROC) -> None:
+        self._proc = proc
         self._times: tuple[int, ...] = ()
         self._others: int | None = None
         self._steal_share: float | None = None
         self._others_share: float | None = None
 
     def __enter__(self) -> Self:
-        self._others, self._times = _ticks_of_others(), _processor_times()
+        self._others, self._times = _ticks_of_others(self._proc), _processor_times(self._proc)
         return self
 
     def __exit__(self, *exception: object) -> None:
         # In the same order as before the block: the walk over all processes takes as long as a short block.
-        others, times = _ticks_of_others(), _processor_times()
+        others, times = _ticks_of_others(self._proc), _processor_times(self._proc)
         self._steal_share = steal_share(self._times, times)
         if self._others is not None and others is not None:
             self._others_share = _share(others - self._others, self._times, times)
@@ -130,21 +134,21 @@ def ticks_of_others(stats: Iterable[str], ours: int) -> int:
     return sum(spent for number, spent in ticks.items() if number not in left_out)
 
 
-def _ticks_of_others() -> int | None:
+def _ticks_of_others(proc: Path) -> int | None:
     stats = []
-    for path in _PROC.glob("[0-9]*/stat"):
+    for path in proc.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # the process has ended
             stats.append(path.read_text(encoding="utf-8", errors="replace"))
     return ticks_of_others(stats, os.getpid()) if stats else None
 
 
-def _processor_times() -> tuple[int, ...]:
+def _processor_times(proc: Path) -> tuple[int, ...]:
     """Return the first line of /proc/stat: ticks of all cores.
 
     The fields are user, nice, system, idle, iowait, irq, softirq and steal; later ones are already part of these.
     """
     try:
-        line = _STAT.read_text(encoding="utf-8").partition("\n")[0]
+        line = (proc / "stat").read_text(encoding="utf-8").partition("\n")[0]
     except OSError:
         return ()
     return tuple(int(word) for word in line.split()[1:])

@@ -1,10 +1,9 @@
 """The description of the machine and its load around a run."""
 
-import contextlib
+import os
 import re
 import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 
@@ -70,26 +69,36 @@ def test_the_time_of_others_leaves_out_the_tree_of_a_process_and_the_kernel(data
     assert ticks_of_others(stats, ours) == expected
 
 
-def await_end(pid, seconds_max=60.0):
-    deadline = time.monotonic() + seconds_max
-    with contextlib.suppress(FileNotFoundError):  # a container may have no process that reaps it
-        while ") Z " not in Path(f"/proc/{pid}/stat").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+def show_processes(proc, idle, **ticks):
+    """Write a system of two cores with init, this process, its child and another process, and the ticks of each."""
+    pids = {"init": (1, 0), "ours": (os.getpid(), 1), "child": (max(os.getpid(), 100) + 1, os.getpid()), "other": (3, 1)}
+    for name, (pid, parent) in pids.items():
+        (proc / str(pid)).mkdir(exist_ok=True)
+        (proc / str(pid) / "stat").write_text(stat(pid, parent, [ticks.get(name, 0), 0, 0, 0]))
+    (proc / "stat").write_text(f"cpu  {sum(ticks.values())} 0 0 {idle} 0 0 0 0 0 0\n")
 
 
-def test_the_shares_of_a_block_count_another_process_and_not_a_child():
+def test_the_shares_of_a_block_count_another_process_and_not_a_child(tmp_path):
+    show_processes(tmp_path, 1000, ours=10, child=20, other=30)
+    with Surroundings(tmp_path) as surroundings:
+        show_processes(tmp_path, 1100, ours=60, child=50, other=50)
+    assert surroundings.describe() == {"others_share": 0.1, "steal_share": 0.0}
+
+
+def test_the_ticks_of_a_process_include_those_of_ended_children_on_this_system():
     burn = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"]
-    with Surroundings() as around_child:
-        subprocess.run(burn, check=True)
-    # The child of a shell that has ended belongs to the first process of the machine.
-    orphan = "import os, subprocess, sys\nprint(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid)"
-    with Surroundings() as around_other:
-        said = subprocess.run([sys.executable, "-c", orphan, *burn], check=True, capture_output=True, text=True)
-        await_end(said.stdout.strip())
-    told = around_child.describe(), around_other.describe()
-    assert all(it.keys() == {"others_share", "steal_share"} for it in told)
-    assert told[0]["others_share"] < told[1]["others_share"]
+    own = Path("/proc/self/stat")
+    before = ticks_of_others([own.read_text()], ours=0)
+    subprocess.run(burn, check=True)
+    assert ticks_of_others([own.read_text()], ours=0) - before >= 0.2 * os.sysconf("SC_CLK_TCK")
+
+
+def test_the_machine_and_its_shares_are_described_on_this_system():
+    with Surroundings() as surroundings:
+        pass
+    shares = surroundings.describe()
+    assert shares.keys() == {"others_share", "steal_share"}
+    assert all(share is None or 0 <= share <= 1 for share in shares.values())
     assert "cores" in describe_machine()
 
 
