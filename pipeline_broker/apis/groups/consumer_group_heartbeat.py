@@ -11,7 +11,7 @@ from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
+from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult, Matches, MatchesNeeded
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -23,13 +23,28 @@ ID_REQUIRED_FROM = 1
 
 
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
-    is_long = request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
+    if request.subscribed_topic_regex:
+        return _match_and_heartbeat(call, request, request.subscribed_topic_regex)
+    is_long = len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
     if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
         return in_own_turn(functools.partial(_heartbeat, call, request))
     return _heartbeat(call, request)
 
 
-def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
+def _match_and_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest, regex: str) -> Stepwise[Result]:
+    """Decide in a turn of its own, after matching the names of all topics in turns if the expression is new."""
+    yield None
+    try:
+        return _heartbeat(call, request, may_match=False)
+    except MatchesNeeded:
+        groups = call.broker.groups.coordinator_of(request.group_id)
+    matches = None if isinstance(groups, ErrorCode) else (yield from groups.coordinator.consumer.find_matches(regex))
+    return _heartbeat(call, request, matches)
+
+
+def _heartbeat(
+    call: Call, request: ConsumerGroupHeartbeatRequest, matches: Matches | None = None, *, may_match: bool = True
+) -> Result:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     may_describe = topics_allowed(call, AclOperation.DESCRIBE)
@@ -60,6 +75,8 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
         fresh_id=uuid_text(call.broker.new_id().bytes),
         id_required=call.version >= ID_REQUIRED_FROM,
         may_describe=may_describe,
+        matches=matches,
+        may_match=may_match,
     )
     waiting = WaitingMember(call.request, lambda result: _answer(call, result))
     now_ms = groups.time(call.now_ms)

@@ -22,7 +22,7 @@ class TopicView(Protocol):
 
 
 def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[bytes]:
-    return frozenset(topic.topic_id for topic in _existing(topics, names))
+    return frozenset([topic.topic_id for topic in _existing(topics, names)])
 
 
 def metadata_hash(topics: TopicView, names: Iterable[str]) -> int:

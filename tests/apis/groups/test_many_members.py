@@ -6,9 +6,11 @@ from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
 from pipeline_broker.apis.groups.leave_group import LEAVING_IN_A_TURN
 from pipeline_broker.apis.groups.list_groups import GROUP_COST
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import THINGS_PER_STEP
 from pipeline_broker.broker.group_shard import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
+from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
@@ -190,3 +192,21 @@ def test_a_long_filter_is_read_in_turns_once_however_many_coordinators_there_are
             result, turns[-1] = go_on(result.steps), turns[-1] + 1
     assert len(list(desk.broker.groups)) > 1
     assert 1 < turns[0] == turns[1]
+
+
+def test_a_new_expression_is_matched_with_many_topics_in_turns():
+    desk = GroupDesk()
+    for number in range(2 * THINGS_PER_STEP):
+        desk.create(NewTopic(name=f"many-{number}", topic_id=desk.broker.new_id().bytes, partitions=1))
+    matching_turns = 3  # the topics of the desk are matched too
+    request = ConsumerGroupHeartbeatRequest(
+        "g", "m", rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_regex="many-.*"
+    )
+    for member_id in "m", "n":  # the group has the expression when the second comes
+        request.member_id = member_id
+        result, count = desk.decide(request, 1), 0
+        while isinstance(result, Unfinished):
+            assert result.first is None
+            result, count = go_on(result.steps), count + 1
+        assert count == (1 + matching_turns if member_id == "m" else 1)
+        assert desk.finish(request, 1, result).error_code == 0

@@ -71,7 +71,12 @@ def test_the_time_of_others_leaves_out_the_tree_of_a_process_and_the_kernel(data
 
 def show_processes(proc, idle, **ticks):
     """Write a system of two cores with init, this process, its child and another process, and the ticks of each."""
-    pids = {"init": (1, 0), "ours": (os.getpid(), 1), "child": (max(os.getpid(), 100) + 1, os.getpid()), "other": (3, 1)}
+    pids = {
+        "init": (1, 0),
+        "ours": (os.getpid(), 1),
+        "child": (max(os.getpid(), 100) + 1, os.getpid()),
+        "other": (3, 1),
+    }
     for name, (pid, parent) in pids.items():
         (proc / str(pid)).mkdir(exist_ok=True)
         (proc / str(pid) / "stat").write_text(stat(pid, parent, [ticks.get(name, 0), 0, 0, 0]))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import ClassVar
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.config.group_settings import ConsumerGroupSettings
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.messages import (
@@ -30,10 +31,12 @@ from pipeline_broker.state.groups.consumer.messages import (
     DescribedConsumerGroup,
     HeartbeatRequest,
     HeartbeatResult,
+    Matches,
     NamedPartitions,
 )
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
 from pipeline_broker.state.groups.consumer.step import Step
+from pipeline_broker.state.groups.consumer.subscribing import find_matches
 from pipeline_broker.state.groups.consumer.updates import ConsumerGroupUpdated, Subject
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.modern.coordinator import ModernGroups, refused
@@ -56,6 +59,11 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
     # Members of the consumer protocol
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
+        """Carry out a heartbeat.
+
+        Raises:
+            MatchesNeeded: the request has a new regular expression, and may not match it.
+        """
         try:
             heartbeats.check_request(request, self.config)
             if is_leaving(request):
@@ -64,6 +72,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
             return self._finish(step, token, heartbeats.heartbeat(step, request))
         except GroupError as error:
             return refused(token, HeartbeatResult(error=error.code, message=error.message))
+
+    def find_matches(self, regex: str) -> Steps[Matches]:
+        """Match an expression in steps, before a heartbeat needs them."""
+        return find_matches(regex, [topic.name for topic in self._topics.all()], self._topics_version)
 
     def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:
         group_id, joins = request.group_id, request.member_epoch == 0

@@ -6,7 +6,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.member import Member, MemberMetadata
-from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
+from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult, MatchesNeeded
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.subscribing import change_regex, check_regex, refresh_regexes
 from pipeline_broker.state.groups.consumer.updates import Subject
@@ -73,6 +73,9 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     check_memory(step, old, metadata)
     chooses = old is None or metadata.server_assignor != old.metadata.server_assignor
     assignor = assigning.assignor_name(step) if chooses else None
+    regex = metadata.topic_regex
+    if regex and regex not in step.group.regexes and request.matches is None and not request.may_match:
+        raise MatchesNeeded
     # All checks have passed; the code below emits updates.
     if old is not None and old.member_id != member_id:
         old = replace_member(step, old, member_id)
@@ -81,7 +84,8 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
         step.stop(TimerKind.JOIN, member_id)
         step.stop(TimerKind.SYNC, member_id)
     changed = update_member(step, before, metadata)
-    regex_changed = change_regex(step, before.metadata.topic_regex, metadata.topic_regex, request.may_describe)
+    old_regex = before.metadata.topic_regex
+    regex_changed = change_regex(step, old_regex, regex, request.may_describe, request.matches)
     refreshed = refresh_regexes(step, request.may_describe)
     reassigned = assignor is not None and assigning.assignor_name(step) != assignor
     assigning.refresh_epoch(step, must_bump=changed or regex_changed or refreshed or reassigned)
@@ -90,7 +94,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
         step,
         step.group.members[member_id],
         request.owned,
-        subscription_changed=changed or before.metadata.topic_regex != metadata.topic_regex,
+        subscription_changed=changed or old_regex != regex,
     )
     step.start_session(member)
     # A member sends a full request if it joins or a response was lost. It needs the assignment even if unchanged.

@@ -23,6 +23,22 @@ def _everything(name: str) -> bool:
     return True
 
 
+class MatchesNeeded(Exception):
+    """All checks have passed and nothing has changed, but the caller must find the matches of a new expression first."""
+
+
+@attrs.frozen
+class Matches:
+    """The names that a regular expression matches.
+
+    Attributes:
+        topics_version: version of the topics that were matched.
+    """
+
+    names: tuple[str, ...]
+    topics_version: int
+
+
 @attrs.frozen(kw_only=True)
 class HeartbeatRequest:
     """A ConsumerGroupHeartbeat request: join (epoch 0), stay (> 0), leave (-1) or leave temporarily (-2).
@@ -34,6 +50,8 @@ class HeartbeatRequest:
         fresh_id: a random UUID, used as member id if the request has none.
         id_required: the request must contain a member id (version 1 and later).
         may_describe: returns whether the client may describe a topic; filters the matches of a regular expression.
+        matches: of `topic_regex`, found before; None: the heartbeat finds them.
+        may_match: whether the heartbeat may find them; if not, it raises `MatchesNeeded`.
     """
 
     group_id: str
@@ -51,6 +69,8 @@ class HeartbeatRequest:
     fresh_id: str
     id_required: bool = True
     may_describe: Callable[[str], bool] = _everything
+    matches: Matches | None = None
+    may_match: bool = True
 
     @property
     def is_full(self) -> bool:

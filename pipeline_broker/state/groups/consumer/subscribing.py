@@ -6,15 +6,17 @@ topics with a later heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, compiled
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps
+from pipeline_broker.state.groups.consumer.messages import Matches
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
 from pipeline_broker.state.groups.modern.group_error import GroupError
 
-__all__ = ["change_regex", "check_regex", "refresh_regexes"]
+__all__ = ["change_regex", "check_regex", "find_matches", "refresh_regexes"]
 
 # Kafka waits ten seconds. A refresh takes only milliseconds here.
 REFRESH_INTERVAL_MS_MIN = 1_000
@@ -39,10 +41,24 @@ def check_regex(regex: str | None) -> None:
         ) from None
 
 
-def change_regex(step: Step, before: str, after: str, may_describe: Callable[[str], bool]) -> bool:
+def find_matches(regex: str, names: Sequence[str], topics_version: int) -> Steps[Matches]:
+    """Match a new expression in steps, before the heartbeat that brings it."""
+    found: list[str] = []
+    for start in range(0, len(names), THINGS_PER_STEP):
+        found += _matching(regex, names[start : start + THINGS_PER_STEP])
+        yield
+    return Matches(tuple(found), topics_version)
+
+
+def change_regex(
+    step: Step, before: str, after: str, may_describe: Callable[[str], bool], matches: Matches | None = None
+) -> bool:
     """Drop the topics of a member's former expression if no member has it any more, and resolve the new one.
 
     Call it after the member was updated. An empty text stands for a missing expression.
+
+    Args:
+        matches: of `after`, if they were found before.
 
     Returns:
         whether assignments may change.
@@ -53,7 +69,7 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
     if before and not group.regex_members(before) and before in group.regexes:
         step.emit(Subject.REGEX, before, None)
     if after and after not in group.regexes:
-        _resolve(step, [after], _names(step), may_describe)
+        _resolve(step, {after: matches or _match(step, after)}, may_describe)
     return bool(before or group.regexes[after].topics)
 
 
@@ -75,29 +91,31 @@ def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:
             stale.append((resolved.timestamp_ms, regex))
     if not stale:
         return False
-    names = _names(step)
+    names = [topic.name for topic in step.topics.all()]
     count = max(1, NAMES_MATCHED_MAX // max(1, len(names)))
-    return _resolve(step, [regex for _, regex in sorted(stale)[:count]], names, may_describe)
+    return _resolve(step, {regex: _match(step, regex, names) for _, regex in sorted(stale)[:count]}, may_describe)
 
 
-def _names(step: Step) -> list[str]:
-    return [topic.name for topic in step.topics.all()]
+def _match(step: Step, regex: str, names: Iterable[str] | None = None) -> Matches:
+    if names is None:
+        names = (topic.name for topic in step.topics.all())
+    return Matches(tuple(_matching(regex, names)), step.topics_version)
 
 
-def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_describe: Callable[[str], bool]) -> bool:
+def _resolve(step: Step, found: Mapping[str, Matches], may_describe: Callable[[str], bool]) -> bool:
     group, changed = step.group, False
     # Authorize each topic once, although several expressions may match it.
     allowed: dict[str, bool] = {}
-    for regex in regexes:
+    for regex, matches in found.items():
         topics = set()
-        for name in _matching(regex, names):
+        for name in matches.names:
             if name not in allowed:
                 allowed[name] = may_describe(name)
             if allowed[name]:
                 topics.add(name)
         before = group.regexes.get(regex)
         changed = changed or frozenset(topics) != (before.topics if before is not None else frozenset())
-        step.emit(Subject.REGEX, regex, ResolvedRegex(frozenset(topics), step.topics_version, step.now_ms))
+        step.emit(Subject.REGEX, regex, ResolvedRegex(frozenset(topics), matches.topics_version, step.now_ms))
     return changed
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import finished
 from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
+from pipeline_broker.state.groups.consumer.messages import MatchesNeeded
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
 from pipeline_broker.state.groups.modern.layouts import record_of
@@ -261,3 +264,31 @@ def test_a_joining_member_reuses_a_resolved_expression(driver):
     enter(driver, "n", "orders\\..*", may_describe=lambda name: name != "orders.us")
     assert driver.group().regexes["orders\\..*"].timestamp_ms == START_MS
     assert driver.group().regexes["orders\\..*"].topics == {"orders.eu", "orders.us"}
+
+
+def test_a_new_expression_that_may_not_be_matched_in_the_heartbeat_changes_nothing(driver):
+    with pytest.raises(MatchesNeeded):
+        enter(driver, "m", "orders\\..*", may_match=False)
+    assert driver.coordinator.registry.get("g") is None
+    enter(driver, "m", "orders\\..*")
+    before = attrs.asdict(driver.group(), recurse=False)
+    with pytest.raises(MatchesNeeded):
+        driver.beat("m", member_epoch=2, topic_regex="logs", may_match=False)
+    assert attrs.asdict(driver.group(), recurse=False) == before
+    assert names(driver, enter(driver, "n", "orders\\..*", may_match=False)) == [], "known; the first has both"
+
+
+def test_a_refused_heartbeat_needs_no_matches(driver):
+    enter(driver, "m", "orders\\..*")
+    refused = driver.beat("m", member_epoch=7, topic_regex="logs", may_match=False)
+    assert refused.error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert enter(driver, "n", "(", may_match=False).error == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_topics_that_came_after_the_matching_are_found_by_the_next_refresh(driver):
+    matches = finished(driver.coordinator.consumer.find_matches("orders\\..*"))
+    driver.create("orders.jp", 1)
+    answer = enter(driver, "m", "orders\\..*", matches=matches, may_match=False)
+    assert names(driver, answer) == ["orders.eu", "orders.us"]
+    driver.tick(subscribing.REFRESH_INTERVAL_MS_MIN)
+    assert names(driver, driver.beat("m", member_epoch=answer.member_epoch)) == ["orders.eu", "orders.jp", "orders.us"]
