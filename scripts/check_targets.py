@@ -73,6 +73,7 @@ BENCHMARKS = {
     "bench_trace.py": "",
     "bench_transactions.py": "--seconds 0.3 --producers 1 --rounds 2",
     "bench_turns.py": "--only DeleteGroups --members 20",
+    "bench_write_once.py": "--rounds 2 --seconds 0.2 --batch-kib 64 --partitions 1",
 }
 """The arguments of each benchmark."""
 JUDGING = frozenset({"bench_isolation.py"})

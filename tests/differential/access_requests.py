@@ -138,7 +138,6 @@ def sasl_handshake(draw: st.DrawFn, version: int) -> Ask:
 
 @st.composite
 def sasl_authenticate(draw: st.DrawFn, version: int) -> Ask:
-    """See sasl_handshake."""
     return ask(version, SaslAuthenticateRequest(draw(st.sampled_from([b"", b"\0ann\0secret"]))))
 
 

@@ -287,7 +287,6 @@ def api_versions(draw: st.DrawFn, version: int) -> Ask:
 
 @st.composite
 def init_producer_id(draw: st.DrawFn, version: int) -> Ask:
-    """Without transactions: these come with an issue of their own."""
     request = InitProducerIdRequest(
         transactional_id=draw(st.sampled_from([None, None, ""])),
         transaction_timeout_ms=draw(st.sampled_from([0, 60_000, -1, 2**31 - 1])),

@@ -70,7 +70,6 @@ def test_the_time_of_others_leaves_out_the_tree_of_a_process_and_the_kernel(data
 
 
 def show_processes(proc, idle, **ticks):
-    """Write a system of two cores with init, this process, its child and another process, and the ticks of each."""
     pids = {
         "init": (1, 0),
         "ours": (os.getpid(), 1),

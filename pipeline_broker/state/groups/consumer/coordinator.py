@@ -74,7 +74,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, Step]):
             return refused(token, HeartbeatResult(error=error.code, message=error.message))
 
     def find_matches(self, regex: str) -> Steps[Matches]:
-        """Match an expression in steps, before a heartbeat needs them."""
         return find_matches(regex, [topic.name for topic in self._topics.all()], self._topics_version)
 
     def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:

@@ -24,7 +24,7 @@ def _everything(name: str) -> bool:
 
 
 class MatchesNeeded(Exception):
-    """All checks have passed and nothing has changed, but the caller must find the matches of a new expression first."""
+    """All checks have passed and nothing has changed: the caller must find the matches of a new expression first."""
 
 
 @attrs.frozen
