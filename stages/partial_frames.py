@@ -79,7 +79,6 @@ class PartialFrame:
         return False
 
     def forget_rate(self) -> None:
-        """Start a new window at the next check."""
         self._window_began = None
 
 

@@ -44,8 +44,7 @@ class Coordinator(Protocol):
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
         """Apply a durable control batch of its topic, which ends a transaction."""
 
-    def loaded(self, now_ms: int) -> None:
-        """Start serving: all records are replayed."""
+    def loaded(self, now_ms: int) -> None: ...
 
     def unload(self) -> None:
         """Drop all state: the topic was deleted."""
