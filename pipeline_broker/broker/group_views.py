@@ -83,6 +83,7 @@ class MemberView:
         client_id: client id that the client sent.
         client_host: address of the client, with a leading slash as in Kafka.
         assignment: partition numbers by topic; None if unknown.
+        backup_tasks: number of standby and warm-up tasks of a streams group's member.
     """
 
     member_id: str
@@ -90,6 +91,7 @@ class MemberView:
     client_id: str
     client_host: str
     assignment: Mapping[str, tuple[int, ...]] | None
+    backup_tasks: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -306,13 +308,14 @@ def _members(coordinator: GroupCoordinator, group: Group) -> Iterator[MemberView
                 assignment={name: numbers for _, name, numbers in assignment},
             )
     elif isinstance(group, StreamsGroup):
-        for streams, partitions in coordinator.streams.assignments(group):
+        for streams, partitions, backup_tasks in coordinator.streams.assignments(group):
             yield MemberView(
                 member_id=streams.member_id,
                 instance_id=streams.metadata.instance_id,
                 client_id=streams.metadata.client_id,
                 client_host=streams.metadata.client_host,
                 assignment=partitions,
+                backup_tasks=backup_tasks,
             )
     else:
         described = coordinator.share.describe(group.group_id)

@@ -6,7 +6,7 @@ one, a share group and a streams group. It decodes assignments of classic member
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -53,17 +53,20 @@ _NOT_THIS_KIND = frozenset(
         ErrorCode.INVALID_GROUP_ID,
     }
 )
-_CONSUMER, _SHARE = "consumer", "share"
+_CONSUMER, _SHARE, _STREAMS = "consumer", "share", "streams"
 _KINDS = (
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, _CONSUMER),
     (DescribeGroupsRequest, DescribeGroupsResponse, "classic"),
     (ShareGroupDescribeRequest, ShareGroupDescribeResponse, _SHARE),
-    (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, "streams"),
+    (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, _STREAMS),
 )
 
 
 async def group_state(cluster: ClusterClient, group: str) -> dict[str, Any]:
     """Describe a group without its offsets: `group`, `type`, `state`, `coordinator`, `protocol`, `assignor`, `members`.
+
+    A streams group also has `internal_topics`: its `repartition` and `changelog` topics. Each of its members has
+    `standby` and `warmup`: tasks by Kafka's names, such as `0_1`.
 
     Raises:
         NoSuchGroup: the coordinator does not know the group.
@@ -153,6 +156,7 @@ async def describe_groups(cluster: ClusterClient, groups: Sequence[ListedGroup])
 
 def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
     is_classic = isinstance(found, DescribeGroupsResponse.DescribedGroup)
+    more = {"internal_topics": _internal_topics(found)} if kind == _STREAMS else {}
     return {
         "group": found.group_id,
         "type": kind,
@@ -161,16 +165,19 @@ def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
         "protocol": found.protocol_type if is_classic else kind,
         "assignor": found.protocol_data if is_classic else found.assignor_name,
         "members": [_member(it, found) for it in found.members],
+        **more,
     }
 
 
 def _member(member: Any, group: Any) -> dict[str, Any]:
-    instance = getattr(member, "instance_id", None)
+    instance, more = getattr(member, "instance_id", None), {}
     if isinstance(group, DescribeGroupsResponse.DescribedGroup):
         instance = member.group_instance_id
         assigned = assigned_partitions(group.protocol_type, member.member_assignment) or {}
     elif isinstance(group, StreamsGroupDescribeResponse.DescribedGroup):
         assigned = _inputs(member, group)
+        tasks = member.assignment
+        more = {"standby": _task_names(tasks.standby_tasks), "warmup": _task_names(tasks.warmup_tasks)}
     else:
         assigned = {it.topic_name: tuple(sorted(it.partitions)) for it in member.assignment.topic_partitions}
     return {
@@ -181,6 +188,7 @@ def _member(member: Any, group: Any) -> dict[str, Any]:
         "assignment": [
             {"topic": topic, "partitions": list(partitions)} for topic, partitions in sorted(assigned.items())
         ],
+        **more,
     }
 
 
@@ -189,12 +197,29 @@ def _inputs(
 ) -> dict[str, tuple[int, ...]]:
     """Return the source topics of a member's active tasks, each with the numbers of the tasks."""
     tasks = {it.subtopology_id: tuple(it.partitions) for it in member.assignment.active_tasks}
-    parts = [] if group.topology is None else group.topology.subtopologies or []
     return {
         topic: tasks[part.subtopology_id]
-        for part in parts
+        for part in _subtopologies(group)
         if part.subtopology_id in tasks
         for topic in (*part.source_topics, *(it.name for it in part.repartition_source_topics))
+    }
+
+
+def _subtopologies(
+    group: StreamsGroupDescribeResponse.DescribedGroup,
+) -> Sequence[StreamsGroupDescribeResponse.Subtopology]:
+    return () if group.topology is None else group.topology.subtopologies or ()
+
+
+def _task_names(tasks: Iterable[StreamsGroupDescribeResponse.TaskIds]) -> list[str]:
+    return [f"{it.subtopology_id}_{partition}" for it in tasks for partition in sorted(it.partitions)]
+
+
+def _internal_topics(group: StreamsGroupDescribeResponse.DescribedGroup) -> dict[str, list[str]]:
+    parts = _subtopologies(group)
+    return {
+        "repartition": sorted({it.name for part in parts for it in part.repartition_source_topics}),
+        "changelog": sorted({it.name for part in parts for it in part.state_changelog_topics}),
     }
 
 

@@ -1,6 +1,7 @@
 """Reset of committed offsets: a plan that a person can check, and its commit.
 
 Like kafka-consumer-groups, a plan stays within the offsets that a partition has, and needs a group without members.
+Like kafka-streams-groups, it omits the repartition topics of a streams group, unless they are named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pipeline_broker.client.groups import Committed, commit, committed_offsets
 from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition
 
-__all__ = ["commit_plan", "plan_reset"]
+__all__ = ["changelogs_of", "commit_plan", "plan_reset"]
 
 _EMPTY_STATES = frozenset({"Empty", "Dead"})
 
@@ -45,7 +46,11 @@ async def plan_reset(
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # the answer for a share group, which commits no offsets
             raise
         committed = {}
-    partitions = sorted(committed) if topics is None else await _partitions(cluster, topics)
+    if topics is None:
+        repartition = (await _internal_topics(cluster, group)).get("repartition", ())
+        partitions = sorted(it for it in committed if it[0] not in repartition)
+    else:
+        partitions = await _partitions(cluster, topics)
     if not partitions:
         raise ClientError(f"group {group} has no committed offsets: name its topics with --topic")
     bounds = await bounds_of(cluster, partitions)
@@ -59,6 +64,24 @@ async def plan_reset(
         offset = min(max(wanted[topic, partition], within.start), within.end)
         rows.append({"topic": topic, "partition": partition, "from": None if at is None else at.offset, "to": offset})
     return rows
+
+
+async def changelogs_of(cluster: ClusterClient, group: str) -> Sequence[str]:
+    """Return the topics with the state of a streams group, which a reset leaves as they are.
+
+    Raises:
+        ClientError: the coordinator cannot be reached, or reports an error.
+    """
+    return (await _internal_topics(cluster, group)).get("changelog", ())
+
+
+async def _internal_topics(cluster: ClusterClient, group: str) -> Mapping[str, Sequence[str]]:
+    try:
+        shown = await group_state(cluster, group)
+    except NoSuchGroup:
+        return {}
+    found: Mapping[str, Sequence[str]] = shown.get("internal_topics", {})
+    return found
 
 
 async def _partitions(cluster: ClusterClient, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:

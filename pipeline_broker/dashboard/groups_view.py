@@ -160,6 +160,7 @@ def _member_row(member: MemberView, is_shown: Callable[[str], bool]) -> dict[str
         "client": cut_name(member.client_id),
         "host": member.client_host,
         "assignment": None if member.assignment is None else _first_partitions(member.assignment, is_shown),
+        "backup_tasks": member.backup_tasks,
     }
 
 

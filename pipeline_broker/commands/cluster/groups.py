@@ -9,7 +9,7 @@ import click
 
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.group_description import describe_group, describe_groups
-from pipeline_broker.client.group_reset import commit_plan, plan_reset
+from pipeline_broker.client.group_reset import changelogs_of, commit_plan, plan_reset
 from pipeline_broker.client.groups import delete_groups, list_groups
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
@@ -30,6 +30,7 @@ STATES = (
     "Unknown",
 )
 """Kafka's names of group states, of all kinds of groups."""
+_BACKUPS = (("standby", "standby"), ("warmup", "warm-up"))
 _groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 
 
@@ -115,8 +116,10 @@ def describe(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> N
             print_table(group["offsets"], ["topic", "partition", "committed", "end", "lag", "member", "host"])
         for member in group["members"]:
             assigned = "; ".join(f"{it['topic']} {','.join(map(str, it['partitions']))}" for it in member["assignment"])
+            backups = [f"{kind} tasks {', '.join(member[it])}" for it, kind in _BACKUPS if member.get(it)]
             click.echo(
-                f"member {member['member']} ({member['client_id']} at {member['host']}): {assigned or 'nothing'}"
+                f"member {member['member']} ({member['client_id']} at {member['host']}): "
+                + "; ".join([assigned or "nothing", *backups])
             )
 
 
@@ -196,13 +199,20 @@ def reset_offsets(
     place = None if to is None else place_of(to, "--to")
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
-    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> tuple[list[dict[str, Any]], Sequence[str]]:
         plan = await plan_reset(cluster, group, chosen, place, shift or 0)
         if execute:
             await commit_plan(cluster, group, plan)
-        return plan
+        return plan, await changelogs_of(cluster, group)
 
-    plan = bootstrap.run(program)
+    plan, changelogs = bootstrap.run(program)
+    if changelogs:
+        click.echo(
+            f"group {group} is a streams group whose state stays: records that it reads again change the state again. "
+            f"To begin anew, also delete {', '.join(changelogs)} and the local state of its instances "
+            "(KafkaStreams.cleanUp).",
+            err=True,
+        )
     if as_json:
         print_json({"group": group, "executed": execute, "offsets": plan})
         return

@@ -57,7 +57,9 @@ async function showAll(main, broker) {
 
 function assignment(member) {
   if (!member.assignment) return "–";
-  return Object.entries(member.assignment).map(([topic, partitions]) => `${topic}: ${partitions.join(", ")}`).join("; ") || "nothing";
+  const parts = Object.entries(member.assignment).map(([topic, partitions]) => `${topic}: ${partitions.join(", ")}`);
+  if (member.backup_tasks) parts.push(`standby and warm-up tasks: ${member.backup_tasks}`);
+  return parts.join("; ") || "nothing";
 }
 
 function topicOf(shown) {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.streams_topics import StreamsTopics
+from pipeline_broker.dashboard.groups_view import group as group_of_dashboard
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.state.groups.streams.internal_topics import StreamsStatus
 from pipeline_broker.state.groups.streams.topology_description import NO_PLUGIN
+from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
@@ -138,6 +141,19 @@ def test_a_member_joins_gets_all_tasks_and_is_described(desk, version):
     assert [(each.key, each.value) for each in member.client_tags] == [("zone", "a")]
     assert tasks_of(member.assignment.active_tasks) == [("0", [0, 1, 2, 3])]
     assert found.assignor_name == ("sticky" if version else None)
+
+
+def test_the_dashboard_counts_tasks_that_a_member_warms_up():
+    desk = GroupDesk(NO_DELAY, "group.streams.num.standby.replicas=1", "group.streams.assignment.interval.ms=0")
+    desk.create(NewTopic(name=STORE.name, topic_id=desk.broker.new_id().bytes, partitions=4))
+    members = {member_id: enter(desk, member_id, topology=topology(STORE)) for member_id in ("m", "n")}
+    for member_id, answer in members.items():
+        beat(desk, member_id, member_epoch=answer.member_epoch, active_tasks=answer.active_tasks, standby_tasks=[])
+    shown = finished(group_of_dashboard(desk.broker, "g"))["members"]
+    assert {each["member"]: (each["assignment"], each["backup_tasks"]) for each in shown} == {
+        "m": ({"t": (0, 1, 2, 3)}, 0),
+        "n": ({}, 2),  # tasks that it warms up
+    }
 
 
 def test_a_group_is_listed_with_its_type_and_survives_a_restart(desk):

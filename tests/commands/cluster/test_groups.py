@@ -2,10 +2,19 @@
 
 import contextlib
 import threading
+import time
 
 import confluent_kafka
 import pytest
 
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from pipeline_broker.wire.messages.groups.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -13,6 +22,10 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import (
 from tests.apis.wire_client import WireClient
 
 MEMBER = "AAECAwQFBgcICQoLDA0ODw"
+GROUP_SETTINGS = 32
+"""Kafka's number of this kind of resource."""
+STREAMS_BEATS_MAX = 200
+NO_TASKS = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
 
 
 @contextlib.contextmanager
@@ -30,6 +43,26 @@ def consuming(broker, topic, group, **settings):
         yield consumer
     finally:
         consumer.close()
+
+
+def streams_topology(source, repartition, changelog):
+    """Two subtopologies; the second has state."""
+    made = StreamsGroupHeartbeatRequest
+    first = made.Subtopology("0", [source], repartition_sink_topics=[repartition])
+    second = made.Subtopology(
+        "1",
+        repartition_source_topics=[made.TopicInfo(repartition, 2)],
+        state_changelog_topics=[made.TopicInfo(changelog)],
+    )
+    return made.Topology(1, [first, second])
+
+
+def set_group(client, group, settings):
+    """Set settings of a group; gives the error code."""
+    made = IncrementalAlterConfigsRequest
+    altered = [made.AlterableConfig(name, 0, value) for name, value in settings.items()]
+    request = made([made.AlterConfigsResource(GROUP_SETTINGS, group, altered)])
+    return client.ask(request, IncrementalAlterConfigsResponse, 1).responses[0].error_code
 
 
 def fill(broker, topic, count):
@@ -193,3 +226,42 @@ def test_an_error_is_one_line(call, arguments, code, message):
     assert called.err.startswith("Error: ")
     assert message in called.err
     assert (called.err.count("\n"), called.out) == (1, "")
+
+
+def test_a_streams_group_is_described_with_all_tasks_and_reset_without_its_repartition_topics(call, one_broker, name):
+    fill(one_broker, name, 4)
+    one_broker.create_topic(f"{name}-middle", partitions=2)
+    host, port = one_broker.bootstrap_servers.split(":")
+    topology = streams_topology(name, f"{name}-middle", f"{name}-changelog")
+    settings = {"streams.num.standby.replicas": "1", "streams.initial.rebalance.delay.ms": "0"}
+    with WireClient(host, int(port)) as client:
+        assert set_group(client, name, settings) == 0
+        epochs, tasks = {"m": 0, "n": 0}, {"m": NO_TASKS, "n": NO_TASKS}
+        for _ in range(STREAMS_BEATS_MAX):
+            for member, epoch in epochs.items():
+                joining = {"topology": topology, "rebalance_timeout_ms": 60_000} if not epoch else {}
+                request = StreamsGroupHeartbeatRequest(
+                    name, member, epoch, process_id=member, **joining, **tasks[member]
+                )
+                answer = client.ask(request, StreamsGroupHeartbeatResponse, 1)
+                assert answer.error_code == 0, answer.error_message
+                epochs[member] = answer.member_epoch
+                if answer.active_tasks is not None:
+                    tasks[member] = {kind: getattr(answer, kind) for kind in NO_TASKS}
+            if all(each["standby_tasks"] for each in tasks.values()):
+                break
+            time.sleep(0.05)  # the broker creates the changelog topic
+        (group,) = call("groups", "describe", name, "--json").json
+        text = call("groups", "describe", name).lines
+        for member in epochs:
+            leaving = StreamsGroupHeartbeatRequest(name, member, -1)
+            assert client.ask(leaving, StreamsGroupHeartbeatResponse, 1).error_code == 0
+    assert group["internal_topics"] == {"repartition": [f"{name}-middle"], "changelog": [f"{name}-changelog"]}
+    assert sorted(task for each in group["members"] for task in each["standby"]) == ["1_0", "1_1"]
+    assert all(each["warmup"] == [] for each in group["members"])
+    assert sum("; standby tasks 1_" in line for line in text) == 2
+    for topic in name, f"{name}-middle":
+        call("groups", "reset-offsets", name, "--topic", topic, "--to", "latest", "--execute")
+    reset = call("groups", "reset-offsets", name, "--to", "earliest", "--json")
+    assert [(row["topic"], row["partition"]) for row in reset.json["offsets"]] == [(name, 0), (name, 1)]
+    assert f"To begin anew, also delete {name}-changelog" in reset.err

@@ -19,7 +19,7 @@ from pipeline_broker.state.groups.modern.removal import remove_members
 from pipeline_broker.state.groups.streams import heartbeats
 from pipeline_broker.state.groups.streams.assigning import bump_epoch
 from pipeline_broker.state.groups.streams.deletion import tombstone_all
-from pipeline_broker.state.groups.streams.describing import describe_group, input_partitions
+from pipeline_broker.state.groups.streams.describing import describe_group, input_partitions, owned_tasks
 from pipeline_broker.state.groups.streams.group import StreamsGroup
 from pipeline_broker.state.groups.streams.member import Member
 from pipeline_broker.state.groups.streams.messages import DescribedStreamsGroup, HeartbeatRequest, HeartbeatResult
@@ -88,11 +88,13 @@ class StreamsGroups(ModernGroups[StreamsGroup, Step]):
             return DescribedStreamsGroup(group_id=group_id, not_found=_missing(group_id, group).message)
         return describe_group(self._step(group, 0), self._group(group_id))
 
-    def assignments(self, group: StreamsGroup) -> Iterator[tuple[Member, dict[str, tuple[int, ...]]]]:
-        """Iterate over members, with the partitions of topics that they process."""
+    def assignments(self, group: StreamsGroup) -> Iterator[tuple[Member, dict[str, tuple[int, ...]], int]]:
+        """Iterate over members, with the partitions that they process and the number of standby and warm-up tasks."""
         step = self._step(group, 0)
         for member in list(group.members.values()):
-            yield member, input_partitions(step, member)
+            tasks = owned_tasks(member)
+            backups = sum(map(len, (*tasks.standby.values(), *tasks.warmup.values())))
+            yield member, input_partitions(step, member), backups
 
     # See ModernGroups
 
