@@ -89,8 +89,8 @@ class ResponseOutput:
             self._ends.append((request, self._sent_bytes + self.unsent_bytes))
         return count
 
+    # For a frame that answers no request.
     def add_frame(self, send: Send) -> None:
-        """Append a frame that answers no request."""
         parts, count = frame_of(send)
         self._output.extend(parts)
         self.unsent_bytes += count

@@ -18,8 +18,8 @@ from pipeline_broker.base.lag import total_lag
 from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
-from pipeline_broker.client.groups import Committed, ListedGroup, committed_offsets, lags_of
-from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.groups import ListedGroup, committed_offsets, lags_of
+from pipeline_broker.client.share_offsets import share_starts
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 from pipeline_broker.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -30,16 +30,12 @@ from pipeline_broker.wire.messages.groups.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
-)
 from pipeline_broker.wire.messages.share.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
 
-__all__ = ["describe_group", "describe_groups", "group_state"]
+__all__ = ["SHARE", "describe_group", "describe_groups", "group_state"]
 
 AT_ONCE = 8
 """Number of groups that `describe_groups` describes concurrently."""
@@ -53,11 +49,11 @@ _NOT_THIS_KIND = frozenset(
         ErrorCode.INVALID_GROUP_ID,
     }
 )
-_CONSUMER, _SHARE, _STREAMS = "consumer", "share", "streams"
+_CONSUMER, SHARE, _STREAMS = "consumer", "share", "streams"
 _KINDS = (
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, _CONSUMER),
     (DescribeGroupsRequest, DescribeGroupsResponse, "classic"),
-    (ShareGroupDescribeRequest, ShareGroupDescribeResponse, _SHARE),
+    (ShareGroupDescribeRequest, ShareGroupDescribeResponse, SHARE),
     (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, _STREAMS),
 )
 
@@ -104,8 +100,8 @@ async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
         ClientError: a broker cannot be reached, or reports another error.
     """
     shown = await group_state(cluster, group)
-    if shown["type"] == _SHARE:
-        committed = await _share_starts(cluster, group)
+    if shown["type"] == SHARE:
+        committed = await share_starts(cluster, group)
     else:
         committed = await committed_offsets(cluster, group, is_stable=False)
     readers = {
@@ -114,7 +110,7 @@ async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
         for assigned in member["assignment"]
         for partition in assigned["partitions"]
     }
-    rows = await lags_of(cluster, committed, () if shown["type"] == _SHARE else readers)
+    rows = await lags_of(cluster, committed, () if shown["type"] == SHARE else readers)
     for row in rows:
         member = readers.get((row["topic"], row["partition"]), {})
         row.update({name: member.get(name) for name in ("member", "client_id", "host")})
@@ -221,21 +217,3 @@ def _internal_topics(group: StreamsGroupDescribeResponse.DescribedGroup) -> dict
         "repartition": sorted({it.name for part in parts for it in part.repartition_source_topics}),
         "changelog": sorted({it.name for part in parts for it in part.state_changelog_topics}),
     }
-
-
-async def _share_starts(cluster: ClusterClient, group: str) -> dict[TopicPartition, Committed]:
-    # A share group commits no offsets. Records after its start offset may be delivered again.
-    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(group, None)])
-
-    async def attempt(node: int) -> dict[TopicPartition, Committed]:
-        answer = await cluster.ask(request, DescribeShareGroupOffsetsResponse, node=node)
-        found = answer_to(group, ((it.group_id, it) for it in answer.groups), f"group {group}")
-        check(found.error_code, f"the offsets of group {group}", found.error_message)
-        return {
-            (topic.topic_name, it.partition_index): Committed(it.start_offset)
-            for topic in found.topics
-            for it in topic.partitions
-            if it.start_offset >= 0
-        }
-
-    return await cluster.at_coordinator(group, attempt)

@@ -12,14 +12,16 @@ from typing import Any
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchGroup
-from pipeline_broker.client.group_description import group_state
+from pipeline_broker.client.group_description import SHARE, group_state
 from pipeline_broker.client.groups import Committed, commit, committed_offsets
 from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
+from pipeline_broker.client.share_offsets import alter_share_starts, share_starts
 from pipeline_broker.client.topology import TopicPartition
 
 __all__ = ["changelogs_of", "commit_plan", "plan_reset"]
 
 _EMPTY_STATES = frozenset({"Empty", "Dead"})
+_HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP})
 
 
 async def plan_reset(
@@ -40,14 +42,13 @@ async def plan_reset(
         NoSuchPartition: a topic has fewer partitions.
         ClientError: the group has no committed offset to reset or to shift, or a broker cannot be reached.
     """
-    try:
+    shown = await _state(cluster, group)
+    if shown["type"] == SHARE:
+        committed = await share_starts(cluster, group)
+    else:
         committed = await committed_offsets(cluster, group, is_stable=False)
-    except BrokerRefused as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # the answer for a share group, which commits no offsets
-            raise
-        committed = {}
     if topics is None:
-        repartition = (await _internal_topics(cluster, group)).get("repartition", ())
+        repartition = shown.get("internal_topics", {}).get("repartition", ())
         partitions = sorted(it for it in committed if it[0] not in repartition)
     else:
         partitions = await _partitions(cluster, topics)
@@ -72,16 +73,15 @@ async def changelogs_of(cluster: ClusterClient, group: str) -> Sequence[str]:
     Raises:
         ClientError: the coordinator cannot be reached, or reports an error.
     """
-    return (await _internal_topics(cluster, group)).get("changelog", ())
-
-
-async def _internal_topics(cluster: ClusterClient, group: str) -> Mapping[str, Sequence[str]]:
-    try:
-        shown = await group_state(cluster, group)
-    except NoSuchGroup:
-        return {}
-    found: Mapping[str, Sequence[str]] = shown.get("internal_topics", {})
+    found: Sequence[str] = (await _state(cluster, group)).get("internal_topics", {}).get("changelog", ())
     return found
+
+
+async def _state(cluster: ClusterClient, group: str) -> dict[str, Any]:
+    try:
+        return await group_state(cluster, group)
+    except NoSuchGroup:
+        return {"type": "classic", "state": "Dead", "members": []}  # a commit will create it
 
 
 async def _partitions(cluster: ClusterClient, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:
@@ -109,24 +109,19 @@ async def commit_plan(cluster: ClusterClient, group: str, plan: Sequence[Mapping
     """Commit the offsets of a plan.
 
     Raises:
-        ClientError: the group has members, is a share group, which commits no offsets, or its coordinator cannot be
-            reached.
+        ClientError: the group has members, or its coordinator cannot be reached.
     """
-    try:
-        shown = await group_state(cluster, group)
-    except NoSuchGroup:
-        shown = {"type": "classic", "state": "Dead", "members": []}  # the commit will create it
-    if shown["type"] == "share":
-        raise ClientError(f"group {group} is a share group: reset its offsets with kafka-share-groups")
+    shown = await _state(cluster, group)
     # Members would overwrite the new offsets with their next commit.
     if shown["state"] not in _EMPTY_STATES:
         count = len(shown["members"])
         raise ClientError(
             f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
         )
+    offsets = {(row["topic"], row["partition"]): row["to"] for row in plan}
     try:
-        await commit(cluster, group, {(row["topic"], row["partition"]): row["to"] for row in plan})
+        await (alter_share_starts if shown["type"] == SHARE else commit)(cluster, group, offsets)
     except BrokerRefused as error:
-        if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+        if error.code in _HAS_MEMBERS:
             raise ClientError(f"new members have joined group {group}: stop its consumers first") from None
         raise

@@ -79,8 +79,7 @@ class BatchTooLarge(RecordError):
 
 
 class RecordListTooLarge(RecordError):
-    """A batch larger than a segment."""
-
+    # A batch larger than a segment.
     error_name = "RECORD_LIST_TOO_LARGE"
     tells_log_start = False
 

@@ -76,7 +76,6 @@ class DrawnThread:
         self._paused.acquire()
 
     def stop(self) -> None:
-        """End the thread at its current pause."""
         self._is_stopped = True
         while not self.is_over:
             self._resume()

@@ -186,7 +186,7 @@ def test_a_group_is_deleted(call, one_broker, name):
     assert call("groups", "list", name, "--json").json == []
 
 
-def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
+def test_a_share_group_is_described_and_reset_without_members(call, one_broker, name):
     fill(one_broker, name, 4)
     host, port = one_broker.bootstrap_servers.split(":")
     with WireClient(host, int(port)) as client:
@@ -200,7 +200,11 @@ def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
     assert (group["type"], group["state"], group["assignor"]) == ("share", "Stable", "simple")
     (member,) = group["members"]
     assert (member["member"], member["client_id"]) == (MEMBER, "wire-client")
-    assert "is a share group: reset its offsets with kafka-share-groups" in refused.err
+    assert f"group {name} is Stable with 1 member: stop its consumers first" in refused.err
+    call("groups", "reset-offsets", name, "--topic", name, "--to", "1", "--execute")
+    (described,) = call("groups", "describe", name, "--json").json
+    assert {row["partition"]: row["committed"] for row in described["offsets"]} == {0: 1, 1: 1}
+    assert call("groups", "reset-offsets", name, "--shift", "-1").lines[-1].split() == [name, "1", "1", "0"]
 
 
 @pytest.mark.parametrize(
