@@ -12,17 +12,18 @@ from stages.request import PARKED, Result, Send
 __all__ = ["answer_with_topic", "refuse_member", "with_share_state_topic"]
 
 
-def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Send) -> Result:
+def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Callable[[], Send]) -> Result:
     """Send `answer`, after creating the topic if it is missing.
 
     Args:
-        busy: sent instead while another request creates the topic, or if the broker cannot write now.
+        busy: builds the response while another request creates the topic, or if the broker cannot write now. Not
+            before, because observers are shown each response that is built.
     """
     broker = call.broker
     if topic.exists:
         return answer
     if broker.topics.latest(topic.name) is not None or not broker.can_write:
-        return busy
+        return busy()
     write = broker.topics.create(broker.new_topic(topic.name))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
 
@@ -31,7 +32,7 @@ def refuse_member(call: Call, answer: Send, error: ErrorCode) -> Result:
     """Send a refusal to a member that wants to join. If `__consumer_offsets` is missing, create it for the retry."""
     if error is not ErrorCode.NOT_COORDINATOR or call.broker.groups.topic.exists or call.broker.controller is not None:
         return answer
-    return answer_with_topic(call, call.broker.groups.topic, answer, busy=answer)
+    return answer_with_topic(call, call.broker.groups.topic, answer, busy=lambda: answer)
 
 
 def with_share_state_topic(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:

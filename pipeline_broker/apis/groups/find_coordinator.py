@@ -14,7 +14,7 @@ from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from stages.request import Result
+from stages.request import Result, Send
 
 GROUP = 0
 TRANSACTION = 1
@@ -47,9 +47,12 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
         return answer
     if broker.controller is not None:
         return broker.controller.forward(call.request)
-    busy = call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def busy() -> Send:
+        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
     # In a cluster the leaders are unknown until the topic exists, so the client asks again, as with Apache Kafka.
-    return answer_with_topic(call, topic, answer if broker.members is None else busy, busy)
+    return answer_with_topic(call, topic, answer if broker.members is None else busy(), busy)
 
 
 def _topic(broker: Broker, key_type: int) -> InternalTopic:
