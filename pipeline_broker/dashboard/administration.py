@@ -17,6 +17,7 @@ from pipeline_broker.dashboard.wishes import (
     number,
     optional_number,
     optional_text,
+    pairs,
     text,
     texts,
 )
@@ -118,10 +119,10 @@ def refusal_in(results: Iterable[Any]) -> str | None:
 
 
 def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
-    found = texts(body, "headers")
+    found = pairs(body, "headers")
     if len(found) > HEADERS_MAX:
         raise RequestError(f"the dashboard produces records with at most {HEADERS_MAX} headers, not {len(found)}")
-    return tuple((name, value.encode()) for name, value in found.items())
+    return tuple((name, value.encode()) for name, value in found)
 
 
 def _topic(broker: Broker, body: Mapping[str, Any]) -> Topic:

@@ -1,22 +1,23 @@
 """A bounded backward reader of records for the message browser, newest first.
 
 A log can only be read forwards. Therefore a partition is read in windows, the last one first, and each window is shown
-in reverse. The log's index gives the size of a window in advance. Partitions take turns and a page is sorted by time:
-over several pages each partition is in order, and all together are roughly in order.
+in reverse. The log's index gives the size of a window in advance. The windows of several partitions are merged: the
+next record of a page is the newest of those that are next in their partitions.
 """
 
 from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from pipeline_broker.base.steps import Steps
 from pipeline_broker.dashboard.record_filter import RecordFilter
-from pipeline_broker.dashboard.record_reader import SHOWN_BYTES_MAX, Chunk, Reader
+from pipeline_broker.dashboard.record_reader import PAGE_BYTES_MAX, SHOWN_BYTES_MAX, Chunk, Reader
 from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.partition.partition_log import PartitionLog
 
@@ -24,9 +25,11 @@ __all__ = ["NewestFirstReader"]
 
 # The offsets of a window. Each window of a partition has twice as many as the last one.
 WINDOW_OFFSETS_MIN, WINDOW_OFFSETS_MAX = 32, 1024
+# The offsets of the first windows of all partitions, which are in memory together, unless these have less than four.
+FIRST_OFFSETS_MAX = 256
 # The bytes of a window's batches, unless it has a single one.
 WINDOW_BYTES_MAX = 1 << 20
-# The windows of a page: a compacted log can have few records in many offsets.
+# The windows of a page after the first ones: a compacted log can have few records in many offsets.
 WINDOWS_MAX = 64
 
 
@@ -70,9 +73,13 @@ class NewestFirstReader(Reader):
     ) -> None:
         ends = {number: min(ends.get(number, log.high_watermark), log.high_watermark) for number, log in logs.items()}
         super().__init__(logs, ends, wanted, limit, show)
-        self._reach = dict.fromkeys(logs, WINDOW_OFFSETS_MIN)
-        self._windows = 0
+        first = max(4, min(WINDOW_OFFSETS_MIN, FIRST_OFFSETS_MAX // max(1, len(logs))))
+        self._reach = dict.fromkeys(logs, first)
+        self._windows_left = len(logs) + WINDOWS_MAX
         self._window: _Window | None = None
+        # Of the complete windows: records that are not on the page yet, and the position after all of them.
+        self._next: dict[int, deque[dict[str, Any]]] = {number: deque() for number in logs}
+        self._after: dict[int, int] = {}
 
     def next_work(self) -> tuple[int, Steps[Chunk]] | None:
         while True:
@@ -80,29 +87,57 @@ class NewestFirstReader(Reader):
             if window is None:
                 window = self._window = self._next_window()
                 if window is None:
-                    if len(self._logs) > 1:
-                        self.page.records.sort(key=lambda record: -int(record["timestamp_ms"]))
                     return None
             work = self._work_of(window)
             if work is not None:
                 return window.partition, work
-            self._show(window)
+            self._complete(window)
 
     def _next_window(self) -> _Window | None:
+        unread = self._merge()
         page = self.page
-        partitions = [number for number, log in self._logs.items() if page.positions[number] > log.log_start_offset]
-        page.is_at_end = not partitions
-        if self._is_enough or self._windows >= WINDOWS_MAX or not partitions:
+        page.is_at_end = not unread and not any(self._next.values())
+        if self._is_enough or not self._windows_left or not unread:
+            self._merge(unread)
             return None
-        partition = partitions[self._turn % len(partitions)]
+        partition = unread[self._turn % len(unread)]
         self._turn += 1
-        self._windows += 1
+        self._windows_left -= 1
         reach = self._reach[partition]
         # A filter that matches rarely needs larger windows.
         self._reach[partition] = min(2 * reach, WINDOW_OFFSETS_MAX)
         end = page.positions[partition]
-        start = _start_of(self._logs[partition], end, reach)
+        start = _start_of(self._logs[partition], end, reach, min(WINDOW_BYTES_MAX, PAGE_BYTES_MAX // len(self._logs)))
         return _Window(partition, start, end, start)
+
+    def _merge(self, left_out: Sequence[int] = ()) -> list[int]:
+        """Add records of complete windows to the page, until a partition must be read or the page is full.
+
+        Args:
+            left_out: partitions that are not read any more.
+
+        Returns:
+            the partitions that must be read.
+        """
+        page = self.page
+        unread = [number for number in self._logs if self._must_read(number) and number not in left_out]
+        while not unread and len(page.records) < self._limit and page.size_bytes < SHOWN_BYTES_MAX:
+            heads = [(int(each[0]["timestamp_ms"]), number) for number, each in self._next.items() if each]
+            if not heads:
+                break
+            _, number = max(heads)
+            record = self._next[number].popleft()
+            page.records.append(record)
+            page.size_bytes += len(json.dumps(record))
+            page.positions[number] = int(record["offset"])
+            if not self._next[number]:
+                page.positions[number] = self._after[number]
+                if self._must_read(number) and number not in left_out:
+                    unread.append(number)
+        return unread
+
+    def _must_read(self, partition: int) -> bool:
+        return not self._next[partition] and self.page.positions[partition] > self._logs[partition].log_start_offset
 
     def _work_of(self, window: _Window) -> Steps[Chunk] | None:
         log = self._logs[window.partition]
@@ -118,37 +153,32 @@ class NewestFirstReader(Reader):
         assert window.partition == partition, "one window is read at a time"
         self._note(chunk)
         if chunk.next_offset <= window.next_offset:
-            self._show(window)  # the records were deleted before they were read
+            self._complete(window)  # the records were deleted before they were read
             return
         window.next_offset = chunk.next_offset
         window.examined += chunk.examined
         window.passed_over += chunk.passed_over
         window.records = [*window.records, *chunk.records][-self._limit :]
 
-    def _show(self, window: _Window) -> None:
-        """Add the newest records of a complete window to the page, and set the end of the next window."""
-        page, position = self.page, window.end
-        for record in reversed(window.records):
-            if len(page.records) >= self._limit or page.size_bytes >= SHOWN_BYTES_MAX:
-                break
-            page.records.append(record)
-            page.size_bytes += len(json.dumps(record))
-            position = int(record["offset"])
-        else:
-            if len(window.records) < self._limit:  # otherwise `take` has dropped older records
-                position = window.start
-        page.positions[window.partition] = position
+    def _complete(self, window: _Window) -> None:
+        page, partition = self.page, window.partition
+        self._next[partition].extend(reversed(window.records))
+        # A full list lacks older records of the window, which `take` has dropped.
+        is_full = len(window.records) == self._limit
+        self._after[partition] = int(window.records[0]["offset"]) if is_full else window.start
+        if not window.records:
+            page.positions[partition] = window.start
         page.examined += window.examined
         page.passed_over += window.passed_over
         self._window = None
 
 
-def _start_of(log: PartitionLog, end: int, reach: int) -> int:
+def _start_of(log: PartitionLog, end: int, reach: int, size_bytes: int) -> int:
     """Return the start of a window that ends before `end`.
 
     It is as early as the bounds allow, and at least one offset before `end`.
     """
-    bytes_max = log.bytes_available(end) + WINDOW_BYTES_MAX
+    bytes_max = log.bytes_available(end) + size_bytes
     starts = range(max(log.log_start_offset, end - reach), end - 1)
     # Bytes grow with the distance to `end`: find the first start with few enough.
     return starts.start + bisect.bisect_left(starts, True, key=lambda start: log.bytes_available(start) <= bytes_max)

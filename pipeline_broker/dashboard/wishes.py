@@ -16,6 +16,7 @@ __all__ = [
     "number",
     "optional_number",
     "optional_text",
+    "pairs",
     "text",
     "texts",
 ]
@@ -78,6 +79,18 @@ def texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise RequestError(f"{name} must be an object with texts as values")
     return {_unicode(key, name): _unicode(value, name) for key, value in found.items()}
+
+
+def pairs(body: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
+    """Return pairs of texts, whose first texts may repeat, such as names of headers."""
+    found = body.get(name, [])
+    if not isinstance(found, list) or not all(_is_pair(each) for each in found):
+        raise RequestError(f"{name} must be a list of pairs of texts")
+    return [(_unicode(first, name), _unicode(second, name)) for first, second in found]
+
+
+def _is_pair(found: Any) -> bool:
+    return isinstance(found, list) and len(found) == 2 and all(isinstance(each, str) for each in found)
 
 
 def _unicode(found: str, name: str) -> str:

@@ -82,11 +82,11 @@ def test_a_refused_body_is_quoted_with_the_expected_form():
 def test_a_record_goes_to_the_partition_of_its_key_and_a_topic_is_emptied():
     @scenario
     async def run(board):
-        status, answer = await change(board, "produce", topic="t", key="k", value="v", headers={"h": "x"})
+        status, answer = await change(board, "produce", topic="t", key="k", value="v", headers=[["h", "x"], ["h", "y"]])
         assert (status, answer["offset"]) == (200, 0)
         (record,) = (await board.get("/api/topics/t/records"))["records"]
         assert (record["partition"], record["key"]["text"], record["value"]["text"]) == (answer["partition"], "k", "v")
-        assert record["headers"][0]["name"] == "h"
+        assert [(each["name"], each["content"]["text"]) for each in record["headers"]] == [("h", "x"), ("h", "y")]
         assert await change(board, "produce", topic="t", value=None, partition=3) == (
             200,
             {"partition": 3, "offset": 0},
@@ -192,7 +192,7 @@ def test_a_quota_is_set_changed_and_removed():
         ("configure", {"topic": "t", "value": "1"}, "setting must be a non-empty text"),
         ("produce", {"topic": "t", "partition": 9}, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("produce", {"topic": "t", "key": 1}, "key must be a text"),
-        ("produce", {"topic": "t", "headers": {"h": 1}}, "headers must be an object with texts as values"),
+        ("produce", {"topic": "t", "headers": [["h", 1]]}, "headers must be a list of pairs of texts"),
         ("delete-group", {"group": "absent"}, "GROUP_ID_NOT_FOUND"),
         (
             "delete-offsets",

@@ -14,19 +14,21 @@ from tests.dashboard.test_records import FakeLog, batches
 NOTHING_LIKE_IT = RecordFilter(value=b"nothing like it")
 
 
-def read_back(logs, wanted, limit, ends=None):
+def read_page(logs, wanted, limit, ends=()):
+    reader = NewestFirstReader(logs, dict(ends), wanted, limit)
+    while (step := reader.next_work()) is not None:
+        partition, work = step
+        reader.take(partition, finished(work))
+    return reader.page
+
+
+def read_back(logs, wanted, limit):
     """Read all pages, from the end of each log."""
-    ends, pages = ends or {}, []
-    while True:
-        reader = NewestFirstReader(logs, ends, wanted, limit)
-        while (step := reader.next_work()) is not None:
-            partition, work = step
-            reader.take(partition, finished(work))
-        pages.append(reader.page)
-        if reader.page.is_at_end:
-            return pages
-        assert reader.page.positions != ends, "a page goes back"
-        ends = reader.page.positions
+    pages = [read_page(logs, wanted, limit)]
+    while not pages[-1].is_at_end:
+        pages.append(read_page(logs, wanted, limit, pages[-1].positions))
+        assert pages[-1].positions != pages[-2].positions, "a page goes back"
+    return pages
 
 
 def numbered(count, size=1):
@@ -72,6 +74,27 @@ def test_a_page_of_several_partitions_is_sorted_by_time():
     times = [record["timestamp_ms"] for record in first.records]
     assert times == sorted(times, reverse=True)
     assert {record["partition"] for record in first.records} == {0, 1}
+
+
+@given(st.lists(st.lists(st.integers(1, 100), max_size=40).map(sorted), min_size=2, max_size=5), st.integers(1, 30))
+def test_a_page_of_several_partitions_has_the_newest_records_of_all(times, limit):
+    logs = {
+        number: FakeLog([build_batch([NewRecord(b"v", None, time)]) for time in each])
+        for number, each in enumerate(times)
+    }
+    first = read_page(logs, RecordFilter(), limit)
+    shown = [int(record["timestamp_ms"]) for record in first.records]
+    event(f"partitions on the page: {len({record['partition'] for record in first.records})}")
+    assert shown == sorted((time for each in times for time in each), reverse=True)[:limit]
+
+
+def test_the_newest_record_is_shown_first_whatever_else_its_topic_has():
+    logs = {number: numbered(400) for number in range(60)} | {
+        60: FakeLog([build_batch([NewRecord(b"new", None, 9_999)])])
+    }
+    first = read_page(logs, RecordFilter(), 25)
+    assert values_of([first])[0] == "new"
+    assert {int(record["timestamp_ms"]) for record in first.records[1:]} == {1_399}
 
 
 def test_a_search_finds_records_far_from_the_end():

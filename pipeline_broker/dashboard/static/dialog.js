@@ -31,11 +31,11 @@ export function input(attributes = {}) {
 
 // Parse lines of name=value into an object.
 export function pairs(text) {
-  const found = {};
+  const found = [];
   for (const line of text.split("\n").map((each) => each.trim()).filter(Boolean)) {
     const at = line.indexOf("=");
     if (at < 1) throw new Error(`"${line}" is not of the form name=value`);
-    found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+    found.push([line.slice(0, at).trim(), line.slice(at + 1).trim()]);
   }
   return found;
 }
@@ -43,7 +43,7 @@ export function pairs(text) {
 export function number(text) {
   const wanted = text.trim();
   if (wanted === "") return null;
-  if (!/^\d+$/.test(wanted)) throw new Error(`"${wanted}" is not a whole number`);
+  if (!/^\d+$/.test(wanted)) throw new Error(`"${wanted}" is not a whole number of 0 or more`);
   return Number(wanted);
 }
 

@@ -10,7 +10,7 @@ function createDialog() {
   const partitions = input({ placeholder: "default: num.partitions", inputmode: "numeric" });
   const settings = element("textarea", { rows: 3, placeholder: "retention.ms=604800000" });
   confirm("Create a topic", [["name", topic], ["partitions", partitions], ["settings, one per line", settings]], "Create", async () => {
-    await change("/api/changes/create-topic", { topic: topic.value.trim(), partitions: number(partitions.value), settings: pairs(settings.value) });
+    await change("/api/changes/create-topic", { topic: topic.value.trim(), partitions: number(partitions.value), settings: Object.fromEntries(pairs(settings.value)) });
     location.assign(`/topics/${encodeURIComponent(topic.value.trim())}`);
   });
 }
