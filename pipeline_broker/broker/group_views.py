@@ -21,6 +21,7 @@ from pipeline_broker.state.groups.commits import FetchTopic
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.streams.group import StreamsGroup
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 
 if TYPE_CHECKING:
@@ -177,13 +178,17 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 def count_offsets(broker: Broker, group_id: str) -> int:
     coordinator = coordinator_of(broker, group_id)
-    return 0 if coordinator is None else coordinator.count_offsets(group_id)
+    if coordinator is None:
+        return 0
+    return coordinator.count_offsets(group_id) or sum(1 for _ in _share_partitions(coordinator, group_id))
 
 
 def committed_offsets(
     broker: Broker, group_id: str, topic: str | None = None, end_of: EndOf | None = None
 ) -> Iterator[OffsetView]:
     """Iterate over the committed offsets of a group, topic by topic; over none if the group is unknown.
+
+    A share group, which commits no offsets, has the start offsets of its partitions instead.
 
     Args:
         topic: the only topic; None for all.
@@ -205,6 +210,20 @@ def committed_offsets(
                         end=end_of(name, each.partition),
                         metadata=each.committed.metadata,
                     )
+    for name, key in () if coordinator is None else _share_partitions(coordinator, group_id):
+        found = broker.share.manager.states.summary(key) if topic in {None, name} else None
+        if found is not None and found.start_offset >= 0:
+            end = end_of(name, key.partition)
+            yield OffsetView(topic=name, partition=key.partition, committed=found.start_offset, end=end)
+
+
+def _share_partitions(coordinator: GroupCoordinator, group_id: str) -> Iterator[tuple[str, ShareKey]]:
+    group = coordinator.share.find(group_id)
+    if group is None or group.shown is None:
+        return
+    for topic_id, partitions in group.shown.initialized.items():
+        for partition in sorted(partitions):
+            yield group.shown.topic_names[topic_id], ShareKey(group_id, topic_id, partition)
 
 
 def lag_of_group(broker: Broker, group_id: str) -> Steps[int | None]:
@@ -259,10 +278,14 @@ def group_offsets(
     if coordinator is None:
         return
     end_of = end_of or functools.partial(_end, broker)
-    yield from committed_offsets(broker, group_id, end_of=end_of)
+    is_share = coordinator.share.find(group_id) is not None
+    seen: set[tuple[str, int]] = set()
+    for view in committed_offsets(broker, group_id, end_of=end_of):
+        if is_share:  # the coordinator knows the offsets of other groups
+            seen.add((view.topic, view.partition))
+        yield view
     if members is None:
         _, members = find_group(broker, group_id) or (None, ())
-    seen: set[tuple[str, int]] = set()
     for member in members:
         for topic, partitions in (member.assignment or {}).items():
             for partition in partitions:

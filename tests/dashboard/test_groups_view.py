@@ -89,8 +89,16 @@ def test_a_share_group_is_shown_and_cannot_be_reset():
     broker = share.desk.broker
     (row,) = finished(groups(broker))["groups"]
 
-    assert (row["type"], row["members"], row["may_reset"]) == ("share", 1, False)
+    assert (row["type"], row["members"], row["may_reset"], row["lag"]) == ("share", 1, False, 0)
     assert finished(group(broker, "g"))["members"][0]["assignment"] == {"t": (0,)}
+    share.produce(3)
+    share.fetch(0, [0])
+    share.acknowledge(1, [(0, 1, [1])])
+    share.produce(2)
+    (row,) = finished(groups(broker))["groups"]
+    (offset,) = finished(group(broker, "g"))["offsets"]
+    assert (offset["committed"], offset["end"], offset["lag"], row["lag"]) == (2, 5, 3, 3)
+    assert finished(groups_of_topic(broker, "t")) == {"groups": [{"group": "g", "partitions": 1, "lag": 3}]}
     with pytest.raises(RequestError, match="AlterShareGroupOffsets"):
         plan_reset(broker, OffsetReset(group_id="g", topic="t", partition=None, to="latest"))
 

@@ -108,7 +108,7 @@ async function showOne(main, group, isReadOnly) {
     shown = await ask(`/api/group?group=${encodeURIComponent(group)}`);
     replace(facts, `${shown.type}, `, state(shown.state), ` lag ${count(shown.lag)}`);
     reset.disabled = isReadOnly || !shown.may_reset || !shown.offsets.length;
-    forget.disabled = isReadOnly || !shown.offsets.length;
+    forget.disabled = isReadOnly || !shown.offsets.length || shown.type === "share";
     remove.disabled = isReadOnly || !shown.is_empty;
     reset.title = shown.may_reset ? "" : "The group must have no members and must not be a share group.";
     replace(members, shown.members.length ? table("", [
