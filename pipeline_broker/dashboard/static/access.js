@@ -78,7 +78,7 @@ const SECTIONS = [
   ["Quotas", "quotas", "No quotas.", ["of", "quota", "value"], ["Set a quota", setQuota], [["Change", setQuota], ["Remove", removeQuota]]],
 ];
 
-const PLACES = ["from", "listener"];
+const PLACES = ["from", "listener", "host"];
 const REFUSED = [
   ["Failed logins", "logins", "No failed logins.", [["listener", "mechanism"], ["from", "listener", "mechanism", ["user", "name"], "reason"]]],
   ["Denials", "denials", "No denied requests.", [["operation", "resource"], ["principal", "from", "operation", "resource", "name"]]],

@@ -47,7 +47,7 @@ export function visible(text) {
 }
 
 // A name that a client chose; <bdi> isolates its direction from the text around it. A long one folds after its separators.
-const FOLDS = /(?<=[./:@,=])/;
+const FOLDS = /(?<=[./:@,=])(?!\d)/; // not in addresses and versions
 
 export function name(text) {
   const parts = visible(text).flatMap((part) => (typeof part === "string" ? part.split(FOLDS).flatMap((each) => [each, element("wbr")]) : [part]));
