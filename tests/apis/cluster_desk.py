@@ -14,6 +14,7 @@ class LoneController:
     """The connections of a controller whose members apply its metadata at once."""
 
     controller_id = 1
+    listeners = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
 
     def when_applied(self, go_on):
         go_on()
@@ -30,9 +31,8 @@ class ClusterDesk(Desk):
 
     def __init__(self, *settings, files=None):
         super().__init__(*settings, files=files)
-        listeners = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
-        for node_id in BROKERS:
-            record = node_record(NodeRecord(node_id, 1, NodeState.JOINED, listeners))
+        for node_id in BROKERS[1:]:
+            record = node_record(NodeRecord(node_id, 1, NodeState.JOINED, self.cluster.listeners))
             write = Write("", (record,))
             self.submit(
                 [self.broker.append_metadata(write, self.now_ms)], lambda write=write: self.broker.node_durable(write)
