@@ -1,5 +1,7 @@
 """The brokers of a cluster without a network: a controller, and a member that applies its records."""
 
+from typing import ClassVar
+
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.leadership.nodes import NodeState
@@ -14,7 +16,7 @@ class LoneController:
     """The connections of a controller whose members apply its metadata at once."""
 
     controller_id = 1
-    listeners = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
+    listeners: ClassVar = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
 
     def when_applied(self, go_on):
         go_on()
