@@ -211,9 +211,9 @@ class Broker:
         if self.ports.cluster is not None and self.members is not None and not self.members.follows:
             # Before the markers, which carry the number of this process (C1). With the number of the previous process,
             # its late markers would end later transactions.
-            write = self.members.next_process(self.ports.cluster.listeners)
-            self.node_durable(write)  # early, as `partitions_open` below
-            entries.append(self.append_metadata(write, now_ms))
+            joined = self.members.next_process(self.ports.cluster.listeners)
+            self.node_durable(joined)  # early, as `partitions_open` below
+            entries.append(self.append_metadata(joined, now_ms))
         entries += self.transactions.start_entries(now_ms)
         if self.members is not None:
             while (write := self.members.open()) is not None:

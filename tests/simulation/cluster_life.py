@@ -56,8 +56,6 @@ ELSEWHERE = frozenset(
 
 
 class NodeTrace:
-    """The trace of one node."""
-
     def __init__(self, trace, node_id):
         self._trace, self._node_id = trace, node_id
 

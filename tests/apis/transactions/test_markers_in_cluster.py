@@ -12,8 +12,6 @@ SETTINGS = ("transaction.state.log.num.partitions=3",)
 
 
 class SilentPeers(LoneController):
-    """Other brokers that take markers and never answer."""
-
     def __init__(self):
         self.asked = []
 
@@ -39,7 +37,6 @@ class SilentDesk(ClusterDesk):
 
 
 def test_markers_of_a_restarted_controller_carry_the_number_of_its_new_process():
-    """With the earlier number, late markers of the killed process would end later transactions."""
     desk = SilentDesk(*SETTINGS)
     desk.ask(creation(len(BROKERS), "t"), CREATE)
     assert desk.ask(FindCoordinatorRequest("x", TRANSACTION), 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
