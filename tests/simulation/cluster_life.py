@@ -56,6 +56,8 @@ ELSEWHERE = frozenset(
 
 
 class NodeTrace:
+    """The trace of one node."""
+
     def __init__(self, trace, node_id):
         self._trace, self._node_id = trace, node_id
 

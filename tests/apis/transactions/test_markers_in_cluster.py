@@ -37,6 +37,7 @@ class SilentDesk(ClusterDesk):
 
 
 def test_markers_of_a_restarted_controller_carry_the_number_of_its_new_process():
+    """With the earlier number, late markers of the killed process would end later transactions."""
     desk = SilentDesk(*SETTINGS)
     desk.ask(creation(len(BROKERS), "t"), CREATE)
     assert desk.ask(FindCoordinatorRequest("x", TRANSACTION), 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
