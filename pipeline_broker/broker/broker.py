@@ -204,9 +204,17 @@ class Broker:
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """Return the entries to commit before serving.
 
-        The entries are the missing markers and records of decided transactions, and the id of a new cluster.
+        The entries are the NODE record of a controller, the missing markers and records of decided transactions, and
+        the id of a new cluster.
         """
-        entries = self.transactions.start_entries(now_ms)
+        entries: list[JournalEntry] = []
+        if self.ports.cluster is not None and self.members is not None and not self.members.follows:
+            # Before the markers, which carry the number of this process (C1). With the number of the previous process,
+            # its late markers would end later transactions.
+            joined = self.members.next_process(self.ports.cluster.listeners)
+            self.node_durable(joined)  # early, as `partitions_open` below
+            entries.append(self.append_metadata(joined, now_ms))
+        entries += self.transactions.start_entries(now_ms)
         if self.members is not None:
             while (write := self.members.open()) is not None:
                 self.partitions_open(write)  # early: the startup makes it durable, or fails, before clients connect

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.nodes import NodeState
-from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
+from pipeline_broker.state.leadership.records import (
+    ListenerAddress,
+    NodeRecord,
+    OpenRecord,
+    PartitionKey,
+    node_record,
+    open_record,
+    read_open,
+    read_partition,
+)
 from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
@@ -50,6 +59,10 @@ class ClusterMembers:
         """The number of this process, which its markers carry as the coordinator's epoch; 0 before it has joined."""
         node = self.image.nodes.get(self.broker_id)
         return 0 if node is None else node.generation
+
+    def next_process(self, listeners: Mapping[str, ListenerAddress]) -> Write:
+        record = NodeRecord(self.broker_id, self.generation + 1, NodeState.JOINED, listeners)
+        return Write("", (node_record(record),))
 
     def is_replaced(self, generation: int) -> bool:
         """Return whether the process with this number was fenced, or a later one of the broker has joined."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
+    from pipeline_broker.state.leadership.records import ListenerAddress
     from stages.request import Request, Result
 
 __all__ = ["NO_PORTS", "ClusterPort", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
@@ -56,9 +57,11 @@ class ClusterPort(Protocol):
 
     Attributes:
         controller_id: id of the controller, which may be this broker.
+        listeners: advertised addresses of this broker, by the names of listeners.
     """
 
     controller_id: int
+    listeners: Mapping[str, ListenerAddress]
 
     def forward(self, request: Request) -> Result:
         """Send the request of a client to the controller, and return a result that waits for the response."""

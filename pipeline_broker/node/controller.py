@@ -51,7 +51,7 @@ class Controller:
         self.controller_id = controller_id
         self._directory = directory
         self._of_broker: Broker | None = None
-        self._listeners: Mapping[str, ListenerAddress] = {}
+        self.listeners: Mapping[str, ListenerAddress] = {}
         self._peers = Peers(directory)
         self._nursery: trio.Nursery | None = None
         self._metadata_grew = trio.lowlevel.ParkingLot()
@@ -85,17 +85,14 @@ class Controller:
         return members.image
 
     async def join(self, listeners: Mapping[str, tuple[str, int]]) -> Iterable[tuple[bytes, bytes | None]]:
-        """Return no records, because the journal of this broker has them."""
-        self._listeners = {name: ListenerAddress(*address) for name, address in listeners.items()}
+        """Return no records, because the journal of this broker has them, and gets that of this process at startup."""
+        self.listeners = {name: ListenerAddress(*address) for name, address in listeners.items()}
         return ()
 
     async def run(
         self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         self._of_broker = assembled.broker
-        known = self._image.nodes.get(self.controller_id)
-        generation = 1 if known is None else known.generation + 1
-        await self.commit_node(NodeRecord(self.controller_id, generation, NodeState.JOINED, self._listeners))
         serve = functools.partial(
             serve_peers, self._directory, self.controller_id, assembled.server, self._serve_member
         )

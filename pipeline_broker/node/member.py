@@ -24,6 +24,7 @@ from pipeline_broker.node.peer_socket import PeerError, connect_peer
 from pipeline_broker.node.peers import Peers, Response
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.leadership.records import ListenerAddress
 from pipeline_broker.web.turns import in_turns
 from stages.request import Request, Result
 
@@ -61,7 +62,7 @@ class Member:
         self._directory = directory
         self._position = 0
         self._generation = 0
-        self._listeners: Mapping[str, tuple[str, int]] = {}
+        self.listeners: Mapping[str, ListenerAddress] = {}
         self._stream: trio.SocketStream | None = None
         self._frames: FrameReader | None = None
         self._peers = Peers(directory)
@@ -80,7 +81,7 @@ class Member:
         Raises:
             StartError: the controller did not answer within JOIN_SECONDS_MAX.
         """
-        self._listeners = listeners
+        self.listeners = {name: ListenerAddress(*address) for name, address in listeners.items()}
         found: list[tuple[bytes, bytes | None]] = []
         with trio.move_on_after(JOIN_SECONDS_MAX):
             while True:
@@ -96,7 +97,7 @@ class Member:
 
     async def _connect(self) -> int:
         self._disconnect()
-        hello = {"node_id": self._node_id, "listeners": self._listeners, "position": self._position}
+        hello = {"node_id": self._node_id, "listeners": self.listeners, "position": self._position}
         self._stream = await connect_peer(self._directory, self.controller_id, {"member": hello})
         self._frames = FrameReader(self._stream)
         answer = await self._frames.line()

@@ -1,5 +1,7 @@
 """The brokers of a cluster without a network: a controller, and a member that applies its records."""
 
+from typing import ClassVar
+
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.leadership.nodes import NodeState
@@ -14,6 +16,7 @@ class LoneController:
     """The connections of a controller whose members apply its metadata at once."""
 
     controller_id = 1
+    listeners: ClassVar = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
 
     def when_applied(self, go_on):
         go_on()
@@ -30,9 +33,8 @@ class ClusterDesk(Desk):
 
     def __init__(self, *settings, files=None):
         super().__init__(*settings, files=files)
-        listeners = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
-        for node_id in BROKERS:
-            record = node_record(NodeRecord(node_id, 1, NodeState.JOINED, listeners))
+        for node_id in BROKERS[1:]:
+            record = node_record(NodeRecord(node_id, 1, NodeState.JOINED, self.cluster.listeners))
             write = Write("", (record,))
             self.submit(
                 [self.broker.append_metadata(write, self.now_ms)], lambda write=write: self.broker.node_durable(write)

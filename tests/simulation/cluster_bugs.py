@@ -52,6 +52,21 @@ def earlier_coordinators_obeyed():
 
 
 @contextmanager
+def controller_joined_late():
+    """Markers that a controller sends at its startup carry the number of its previous process (C1)."""
+
+    def request(remote, some):
+        asked = original(remote, some)
+        if not remote._members.follows and remote._cluster._nursery is None:
+            for marker in asked.markers:
+                marker.coordinator_epoch -= 1
+        return asked
+
+    with replaced(RemoteMarkers, "_request", request) as original:
+        yield
+
+
+@contextmanager
 def served_before_joined():
     """A member serves before it has applied the record of its own process (C1)."""
 

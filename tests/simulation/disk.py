@@ -4,6 +4,7 @@ Rules of this file: an error is set before it happens, as the n-th write or sync
 power cut leaves is decided by the seed.
 """
 
+import copy
 import errno
 import random
 
@@ -34,6 +35,8 @@ class SimulatedDisk:
         self._operation = None
 
     def power_cut(self):
+        # What a process does in the time until it has ended does not reach the disk of the next one.
+        self.files = copy.copy(self.files)
         self.files.power_cut(lambda count: self._dice.randint(0, count))
 
     def _before(self, operation, _path):

@@ -442,6 +442,9 @@ BUGS = {
         "aborted-seen", cluster_bugs.earlier_coordinators_obeyed, TRANSACTIONAL, LATE_MARKER
     ),
     "serve before the join": in_cluster("aborted-seen", cluster_bugs.served_before_joined, TRANSACTIONAL, LATE_MARKER),
+    "join late as the controller": in_cluster(
+        "aborted-seen", cluster_bugs.controller_joined_late, TRANSACTIONAL, LATE_MARKER
+    ),
     "give out the same producer ids": in_cluster("given out twice", cluster_bugs.same_producer_ids),
     "lead all partitions": in_cluster("leader: ", cluster_bugs.all_led),
     "miss records of the controller": in_cluster("the controller", cluster_bugs.records_missed),

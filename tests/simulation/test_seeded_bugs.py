@@ -11,6 +11,7 @@ FIRST_SEEDS = {
     "block all connections at a full queue": 2916,
     "complete a transaction before its markers": 22,
     "give out the same producer ids": 36,
+    "join late as the controller": 1040,
     "lead all partitions": 8,
     "miss records of the controller": 44,
     "never join again": 132,

@@ -107,6 +107,9 @@ def ask_coordinator(
 
         cluster.ask(coordinator, request, AddPartitionsToTxnResponse, answered)
 
+    # The coordinator may need several turns for its answer. If requests kept their places during the wait, two brokers
+    # could wait for each other.
+    call.broker.large_requests.leave(call)
     yield Waiting(begin)
     codes = _codes(answers[0])
     unanswered = ErrorCode.COORDINATOR_NOT_AVAILABLE
