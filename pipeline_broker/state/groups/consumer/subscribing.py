@@ -42,7 +42,6 @@ def check_regex(regex: str | None) -> None:
 
 
 def find_matches(regex: str, names: Sequence[str], topics_version: int) -> Steps[Matches]:
-    """Match a new expression in steps, before the heartbeat that brings it."""
     found: list[str] = []
     for start in range(0, len(names), THINGS_PER_STEP):
         found += _matching(regex, names[start : start + THINGS_PER_STEP])
