@@ -14,6 +14,7 @@ learn whether several of them pass a test.
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import random
@@ -185,10 +186,11 @@ def accepts(port: int) -> bool:
     return False
 
 
-def java_class_path(suites_dir: Path, environment: Mapping[str, str], target: Path) -> str:
+@functools.cache
+def java_class_path(suites_dir: Path, target: Path) -> str:
     """Return the class path of Kafka's tools, with a class of the old name of a moved one in the folder `target`."""
     command = [str(suites_dir / "kafka_oracle.sh"), "classpath", "streams"]
-    with_tests = {**environment, "KAFKA_VERSION": LAST_WITH_TEST_JARS}
+    with_tests = {**os.environ, "KAFKA_VERSION": LAST_WITH_TEST_JARS}
     jars = subprocess.check_output(command, env=with_tests, text=True).strip().rpartition(":")[2]
     # No other jars of that release: a second implementation of SLF4J prints warnings, which the suite reads as output.
     tests = sorted(map(str, Path(jars.removesuffix("/*")).glob("*-test.jar")))
@@ -217,7 +219,7 @@ def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, broke
             command += filter(None, [argument or everything])
             environment = {**os.environ, "PATH": path, "KAFKA_VERSION": VERSION}
             if suite == JAVA_TOOLS:
-                environment["JAVA_TOOLS_CLASSPATH"] = java_class_path(suites_dir, environment, out / "classes")
+                environment["JAVA_TOOLS_CLASSPATH"] = java_class_path(suites_dir, out / "classes")
             subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
     finally:
         shutil.rmtree(data, ignore_errors=True)

@@ -1,7 +1,6 @@
 """Each suite is compared with Apache Kafka's results in one line, and a failing one does not stop the others."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -110,7 +109,7 @@ def test_the_java_tools_have_the_command_that_kafka_moved(tmp_path, monkeypatch,
     oracle.write_text(f"#!/bin/sh\necho 'broker/*:{tmp_path}/of-tests/*'\n")
     oracle.chmod(0o755)
     monkeypatch.setattr(run_suites, "fetch_jars", lambda name="kafka": jars_of(name))
-    class_path = java_class_path(tmp_path, os.environ, tmp_path / "classes")
+    class_path = java_class_path(tmp_path, tmp_path / "classes")
     assert class_path.endswith(f"{tmp_path}/kafka-streams/*:{tmp_path}/of-tests/streams-test.jar")
     command = ["java", "-cp", class_path, "kafka.admin.ConfigCommand", "--describe"]
     assert subprocess.check_output(command, text=True) == "--describe"
