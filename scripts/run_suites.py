@@ -14,6 +14,7 @@ learn whether several of them pass a test.
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import random
@@ -76,7 +77,8 @@ ONE_BROKER_ONLY: Mapping[str, Mapping[str, str]] = {
     ),
 }
 """Tests by suite that our brokers cannot pass if they are several, with the reason and the result of Kafka's."""
-CONFIG_COMMAND = """
+OLD_NAMES = {
+    "ConfigCommand": """
 package kafka.admin;
 
 public class ConfigCommand {
@@ -84,9 +86,28 @@ public class ConfigCommand {
         org.apache.kafka.tools.ConfigCommand.main(arguments);
     }
 }
-"""
-"""The class that the suite of Java tools runs. Kafka 4.4 has moved it."""
-FIRST_WITH_MOVED_COMMAND = (4, 4)
+""",
+    "Exit": """
+package org.apache.kafka.common.utils;
+
+public class Exit extends org.apache.kafka.common.utils.internals.Exit {}
+""",
+    "KafkaThread": """
+package org.apache.kafka.common.utils;
+
+public class KafkaThread extends org.apache.kafka.common.utils.internals.KafkaThread {
+    private KafkaThread(String name, Runnable work) {
+        super(name, work, false);
+    }
+
+    public static KafkaThread nonDaemon(String name, Runnable work) {
+        return new KafkaThread(name, work);
+    }
+}
+""",
+}
+"""Classes by name that the suite of Java tools and Kafka's test programs use, and that Kafka 4.4 has moved."""
+FIRST_WITH_MOVED_CLASSES = (4, 4)
 LAST_WITH_TEST_JARS = "4.3.1"
 """The last release of Kafka with the jars of its test programs, which the suite of Java tools runs with other jars."""
 PORTS = range(15_000, 30_000)
@@ -185,20 +206,22 @@ def accepts(port: int) -> bool:
     return False
 
 
-def java_class_path(suites_dir: Path, environment: Mapping[str, str], target: Path) -> str:
-    """Return the class path of Kafka's tools, with a class of the old name of a moved one in the folder `target`."""
+@functools.cache
+def java_class_path(suites_dir: Path, target: Path) -> str:
+    """Return the class path of Kafka's tools, with moved classes under their old names in the folder `target`."""
     command = [str(suites_dir / "kafka_oracle.sh"), "classpath", "streams"]
-    with_tests = {**environment, "KAFKA_VERSION": LAST_WITH_TEST_JARS}
+    with_tests = {**os.environ, "KAFKA_VERSION": LAST_WITH_TEST_JARS}
     jars = subprocess.check_output(command, env=with_tests, text=True).strip().rpartition(":")[2]
     # No other jars of that release: a second implementation of SLF4J prints warnings, which the suite reads as output.
     tests = sorted(map(str, Path(jars.removesuffix("/*")).glob("*-test.jar")))
     found = ":".join([f"{fetch_jars()}/*", f"{fetch_jars('kafka-streams')}/*", *tests])
-    if tuple(map(int, VERSION.split(".")[:2])) < FIRST_WITH_MOVED_COMMAND:
+    if tuple(map(int, VERSION.split(".")[:2])) < FIRST_WITH_MOVED_CLASSES:
         return found
     target.mkdir(exist_ok=True)
-    source = target / "ConfigCommand.java"
-    source.write_text(CONFIG_COMMAND)
-    subprocess.run(["javac", "-cp", found, "-d", str(target), str(source)], check=True)
+    sources = [target / f"{name}.java" for name in OLD_NAMES]
+    for source in sources:
+        source.write_text(OLD_NAMES[source.stem])
+    subprocess.run(["javac", "-cp", found, "-d", target, *sources], check=True)
     return f"{target}:{found}"
 
 
@@ -217,7 +240,7 @@ def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, broke
             command += filter(None, [argument or everything])
             environment = {**os.environ, "PATH": path, "KAFKA_VERSION": VERSION}
             if suite == JAVA_TOOLS:
-                environment["JAVA_TOOLS_CLASSPATH"] = java_class_path(suites_dir, environment, out / "classes")
+                environment["JAVA_TOOLS_CLASSPATH"] = java_class_path(suites_dir, out / "classes")
             subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
     finally:
         shutil.rmtree(data, ignore_errors=True)

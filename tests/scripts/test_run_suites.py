@@ -1,7 +1,6 @@
 """Each suite is compared with Apache Kafka's results in one line, and a failing one does not stop the others."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -85,35 +84,61 @@ def test_a_masked_test_does_not_count(tmp_path, suites_dir):
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
-def test_the_java_tools_have_the_command_that_kafka_moved(tmp_path, monkeypatch, version):
-    """The class with the old name passes its arguments to the new one."""
+def test_the_java_tools_have_the_classes_that_kafka_moved(tmp_path, monkeypatch, version):
     require_tool("javac")
     monkeypatch.setattr(run_suites, "VERSION", version)
-    package = "kafka.admin" if version == "4.3.1" else "org.apache.kafka.tools"
+    moved = version == "4.4.0"
+    utils = "org.apache.kafka.common.utils" + moved * ".internals"
 
-    def jars_of(name):
+    def folder(name):
         (tmp_path / name).mkdir(exist_ok=True)
         return tmp_path / name
 
-    source = tmp_path / "ConfigCommand.java"
-    source.write_text(
-        f"package {package}; public class ConfigCommand {{"
-        " public static void main(String[] arguments) { System.out.print(arguments[0]); } }"
-    )
-    subprocess.run(["javac", "-d", tmp_path / "compiled", source], check=True)
-    with zipfile.ZipFile(jars_of("kafka") / "tools.jar", "w") as jar:
-        (compiled,) = (tmp_path / "compiled").rglob("*.class")
-        jar.write(compiled, compiled.relative_to(tmp_path / "compiled"))
+    def java_file(name, text):
+        (folder("sources") / f"{name}.java").write_text(text)
+        return tmp_path / "sources" / f"{name}.java"
+
+    sources = [
+        java_file(
+            "ConfigCommand",
+            f"package {'org.apache.kafka.tools' if moved else 'kafka.admin'}; public class ConfigCommand {{"
+            " public static void main(String[] arguments) { System.out.print(arguments[0]); } }",
+        ),
+        java_file(
+            "Exit",
+            f"package {utils}; public class Exit {{ public static void exit(int status) {{ System.exit(status); }} }}",
+        ),
+        java_file(
+            "KafkaThread",
+            f"package {utils}; public class KafkaThread extends Thread {{"
+            " public KafkaThread(String name, Runnable work, boolean daemon) { super(work, name); }"
+            " public static KafkaThread nonDaemon(String name, Runnable work)"
+            " { return new KafkaThread(name, work, false); } }",
+        ),
+    ]
+    subprocess.run(["javac", "-d", folder("compiled"), *sources], check=True)
+    with zipfile.ZipFile(folder("kafka") / "tools.jar", "w") as jar:
+        for compiled in (tmp_path / "compiled").rglob("*.class"):
+            jar.write(compiled, compiled.relative_to(tmp_path / "compiled"))
     for name in ("streams-test.jar", "logging.jar"):
-        zipfile.ZipFile(jars_of("of-tests") / name, "w").close()
+        zipfile.ZipFile(folder("of-tests") / name, "w").close()
     oracle = tmp_path / "kafka_oracle.sh"
     oracle.write_text(f"#!/bin/sh\necho 'broker/*:{tmp_path}/of-tests/*'\n")
     oracle.chmod(0o755)
-    monkeypatch.setattr(run_suites, "fetch_jars", lambda name="kafka": jars_of(name))
-    class_path = java_class_path(tmp_path, os.environ, tmp_path / "classes")
+    monkeypatch.setattr(run_suites, "fetch_jars", lambda name="kafka": folder(name))
+    class_path = java_class_path(tmp_path, tmp_path / "classes")
     assert class_path.endswith(f"{tmp_path}/kafka-streams/*:{tmp_path}/of-tests/streams-test.jar")
     command = ["java", "-cp", class_path, "kafka.admin.ConfigCommand", "--describe"]
     assert subprocess.check_output(command, text=True) == "--describe"
+    of_4_3 = java_file(
+        "Program",
+        "import org.apache.kafka.common.utils.*; public class Program {"
+        ' public static void main(String[] none) { KafkaThread.nonDaemon("any", () -> Exit.exit(7)).start(); } }',
+    )
+    no_sources = ("-sourcepath", folder("program"))
+    subprocess.run(["javac", "-cp", class_path, *no_sources, "-d", folder("program"), of_4_3], check=True)
+    command = ["java", "-cp", f"{tmp_path}/program:{class_path}", "Program"]
+    assert subprocess.run(command, check=False).returncode == 7
 
 
 def test_missing_suites_are_skipped(tmp_path):
