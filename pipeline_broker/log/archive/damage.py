@@ -4,7 +4,7 @@ import logging
 import threading
 
 from pipeline_broker.log.archive.segment_file import SegmentInfo
-from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.errors import REMEDY, DamagedSegment
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class DamageRecord:
                 return
             self._damaged[key] = _copy(damage)
         if known is None:
-            logger.error("%s; the broker serves nothing after this position", damage)
+            logger.error("%s; the broker serves nothing after this position. %s", damage, REMEDY)
 
     def is_gone(self, key: SegmentKey) -> bool:
         return key in self._gone
