@@ -188,7 +188,11 @@ class _Supervisor:
                 broker.is_down = True
                 self._changed.unpark_all()
                 logger.error(
-                    "broker %d ended %d times in %.0f s and stays down", broker.node_id, DEATHS_MAX, DEATHS_SECONDS
+                    "broker %d ended %d times in %.0f s and stays down. Correct the cause, which its lines above name,"
+                    " and restart the cluster (`serve --brokers`)",
+                    broker.node_id,
+                    DEATHS_MAX,
+                    DEATHS_SECONDS,
                 )
                 return
             logger.warning("broker %d ended with exit code %d and is started again", broker.node_id, code)

@@ -1,9 +1,9 @@
 """A bounded log on standard error, because clients can cause any number of messages.
 
-In each interval, a call site writes at most LINES_MAX messages, and a failure writes FAILURES_MAX. Omitted
-messages are counted, and a summary line reports their number. The call site of a traceback includes the type of the
-exception and the line that raised it. A record with a PLACE, such as a partition, is a failure too, which clients repeat
-by trying again. Nothing that a client sends creates another call site.
+In each interval, a call site writes at most LINES_MAX messages, and a failure writes FAILURES_MAX. Omitted messages are
+counted, and a summary line reports their number. A failure has a traceback, or a PLACE such as a partition. The call
+site of a traceback includes the type of the exception and the line that raised it, that of a PLACE includes the place.
+Nothing that a client sends creates another call site.
 """
 
 from __future__ import annotations

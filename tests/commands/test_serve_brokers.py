@@ -260,7 +260,7 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
         last = cluster.pid(node_id)
         time.sleep(0.2)
         os.kill(last, signal.SIGKILL)
-    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down" in cluster.supervisor.stderr)
+    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down. Correct the" in cluster.supervisor.stderr)
     other = 3 - node_id
 
     def shown():
@@ -272,6 +272,9 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
         urllib.request.urlopen(ready, timeout=SECONDS_MAX)
     with found.value as answer:
         assert json.load(answer) == {"error": f"without broker {node_id}"}
+    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
+    assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
     assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
     cluster.supervisor.stop()
     cluster.supervisor.process.stdout.close()
