@@ -18,7 +18,7 @@ from pipeline_broker.client.errors import BrokerRefused, ClientError, Connection
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
-from pipeline_broker.client.topology import TopicPartition, Topology, topology_of
+from pipeline_broker.client.topology import TopicPartition, Topology, topology_of, without_leader
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -320,8 +320,9 @@ class ClusterClient:
             topology = await self.refresh(sorted({topic for topic, _ in missing}))
             for node, led in topology.by_leader(missing).items():
                 found.update(await attempt(node, led))
-            if any(partition not in found for partition in missing):
-                raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+            left = [partition for partition in missing if partition not in found]
+            if left:
+                raise BrokerRefused(without_leader(left), ErrorCode.LEADER_NOT_AVAILABLE)
 
         if partitions:
             await self.retrying(once)

@@ -21,15 +21,10 @@ def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecu
     if certificate is None and users is None:
         return NO_SECURITY
     from pipeline_broker.security.basic_users import BasicUsers  # noqa: PLC0415 - only if configured
-    from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - as above
+    from pipeline_broker.security.tls import NamedCertificate  # noqa: PLC0415 - as above
 
-    store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
-    may_change = dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
     try:
-        tls = None if certificate is None else TlsContexts(store | may_change)
-    except ConfigError as error:
-        raise StartError(f"--http-certificate: {str(error).removeprefix('ssl.keystore.location: ')}") from None
-    try:
+        tls = None if certificate is None else NamedCertificate("--http-certificate", certificate)
         security = HttpSecurity(tls, None if users is None else BasicUsers(users))
     except ConfigError as error:
         raise StartError(str(error)) from None
