@@ -12,8 +12,11 @@ from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 __all__ = ["open_http_security"]
 
 
-def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecurity:
+def open_http_security(certificate: Path | None, users: Path | None, *, is_logged: bool = True) -> HttpSecurity:
     """Read the files of the HTTP ports.
+
+    Args:
+        is_logged: whether to log warnings about the files.
 
     Raises:
         StartError: a file cannot be used.
@@ -28,6 +31,7 @@ def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecu
         security = HttpSecurity(tls, None if users is None else BasicUsers(users))
     except ConfigError as error:
         raise StartError(str(error)) from None
-    for name, part in security.files.items():
-        log_warning(name, part)
+    if is_logged:
+        for name, part in security.files.items():
+            log_warning(name, part)
     return security

@@ -238,3 +238,19 @@ def test_a_file_that_cannot_be_used_is_logged_once_until_it_changes(authority, s
     renewed_for(CHECK_SECONDS * 1.5, contexts)
     assert len(refusals(caplog)) == 2
     assert contexts.context() is not before
+
+
+def test_an_object_that_another_process_logs_is_renewed_in_silence(caplog):
+    caplog.set_level(logging.INFO)
+    quiet, loud = Renewed(changes=1), Renewed(changes=1)
+
+    async def main():
+        renewal = FileRenewal(lambda: {"quiet": quiet, "loud": loud}, logged_elsewhere={"quiet"})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(renewal.run)
+            await trio.sleep(CHECK_SECONDS * 1.5)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.05))
+    assert quiet.reloads == loud.reloads == 1
+    assert {message.partition(":")[0] for message in caplog.messages} == {"loud"}

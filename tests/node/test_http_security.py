@@ -131,6 +131,17 @@ def test_the_metrics_of_all_brokers_of_a_machine_are_secured_too(broker_process,
     assert ask(authority, address, "/metrics", None)[0] == 401
 
 
+def test_a_cluster_logs_the_files_of_its_http_ports_once(broker_process, files, tmp_path):
+    arguments = ["--brokers", "2", "--metrics", "0", "--dashboard", "0", *files]
+    broker = broker_process(arguments=arguments)
+    (tmp_path / "store.pem").write_text("")
+    broker.process.send_signal(signal.SIGHUP)
+    refusal = "certificate of the HTTP ports: the previous files stay in use"
+    wait_until(lambda: refusal in broker.stderr)
+    broker.stop()
+    assert broker.stderr.count(refusal) == 1
+
+
 def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, files):
     broker = broker_process(arguments=["--metrics", "0", *files[2:]])
     (address,) = re.findall(r"^metrics on http://(\S+)/metrics$", broker.stderr, re.MULTILINE)
