@@ -16,6 +16,7 @@ import trio
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, with_hint
 from pipeline_broker.client.link import Link
+from pipeline_broker.client.rights import note_answered
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.client.topology import TopicPartition, Topology, topology_of, without_leader
@@ -218,7 +219,9 @@ class ClusterClient:
             ClientError: the response is late or malformed.
         """
         with trio.move_on_after(self.timeout_s + wait_s):
-            return await answer()
+            answered = await answer()
+            note_answered(request)
+            return answered
         silence = f"{link.address} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
         raise ClientError(silence + await self._explain_silence(node))
 
