@@ -70,7 +70,6 @@ _ANSWERED: Final = ContextVar("answered", default="")
 
 
 def note_answered(request: Any) -> None:
-    """Note the latest request of this task that the broker has answered, for `missing_right`."""
     # A request that may create a topic is also refused without the right to do so.
     is_known = not getattr(request, "allow_auto_topic_creation", False)
     _ANSWERED.set(type(request).__name__.removesuffix("Request") if is_known else "")

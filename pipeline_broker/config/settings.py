@@ -292,7 +292,7 @@ def _ineffective_warnings(config: BrokerConfig) -> list[str]:
     warnings += [
         f"warning: {name}={config.properties[name]} keeps records forever, like -1"
         for name in RETENTION
-        if int(config.properties.get(name, NEVER)) < int(NEVER)
+        if config.properties.get(name, NEVER).startswith("-") and config.properties.get(name, NEVER) != NEVER
     ]
     if config.log_dirs is not None and len(config.log_dirs) > 1:
         warnings.append(f"warning: log.dirs: only the first directory, {config.log_dirs[0]}, is used")

@@ -112,13 +112,8 @@ class TlsContexts:
 
 
 class NamedCertificate(TlsContexts):
-    """The TLS context of the PEM file of an option, which may change to a certificate for any names.
-
-    Errors name the option.
-    """
-
     def __init__(self, option: str, path: Path) -> None:
-        self._option = option
+        self._option = option  # the option that gave the file, which errors name instead of properties
         changes = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
         with self._named():
             super().__init__({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path), **changes})

@@ -139,7 +139,6 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
             super().emit(admitted)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, and the traceback if any, both of bounded length."""
         message = record.getMessage().translate(_CONTROLS)
         if len(message) > CHARS_MAX:
             message = f"{message[:CHARS_MAX]}... ({len(message)} characters)"

@@ -19,7 +19,7 @@ def segment_key(folder: str, segment: SegmentInfo) -> SegmentKey:
 
 
 def _copy(damage: DamagedSegment) -> DamagedSegment:
-    """Return a copy without a traceback, which would keep read buffers in memory."""
+    # Without a traceback, which would keep read buffers in memory.
     return DamagedSegment(damage.name, damage.position, damage.offset, damage.reason)
 
 

@@ -91,8 +91,9 @@ class IndexCache:
 
     def _rebuilt(self, folder: str, segment: SegmentInfo, why: Exception) -> SegmentIndex:
         name = log_name(folder, segment.base_offset, segment.cleanings)
-        logger.warning("the index of %s is rebuilt from its batches: %s", name, why)
         builder, damage = rebuilt_index(self._store, folder, segment)
+        # Not if the segment is missing too: that is logged as damage.
+        logger.warning("the index of %s is rebuilt from its batches: %s", name, why)
         index = SegmentIndex.of_builder(builder)
         key = segment_key(folder, segment)
         if damage is not None:

@@ -306,8 +306,8 @@ def test_a_deleted_folder_is_logged_once_per_segment_although_consumers_retry(ca
     for number, info in [*enumerate(infos)] * 5:
         with pytest.raises(DamagedSegment, match="the file is missing"):
             reader.read(f"topic-{number}", info, 3, 1, at_least_one=True).cold()
-    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"] * 2
-    assert caplog.messages[1].endswith(REMEDY)
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
+    assert caplog.messages[0].endswith(f"the broker serves nothing after this position. {REMEDY}")
 
 
 class TestGone:
