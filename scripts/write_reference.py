@@ -38,6 +38,8 @@ from tests.apis.access_table import table as rights_table
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+CHOICE = re.compile(r"^\[([^\[\]]*)\]$")
+"""The brackets that click writes around the values of a choice."""
 PART = re.compile(r"<!-- generated: (?P<name>[^>]*) -->\n.*?<!-- end of (?P=name) -->", re.DOTALL)
 
 SUBJECTS = {
@@ -370,7 +372,7 @@ def commands() -> dict[str, click.Command]:
 def options(command: click.Command, *, shared: bool = False) -> list[click.Option]:
     """Return the options of a command, or those that all commands for any cluster share."""
     names = SHARED_OPTIONS if isinstance(command, ClientCommand) else ()
-    found = [each for each in command.params if isinstance(each, click.Option)]
+    found = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
     return [each for each in found if (each.opts[0] in names) == shared]
 
 
@@ -381,7 +383,7 @@ def option_table(found: list[click.Option], command: click.Command) -> str:
     for option in found:
         _, text = option.get_help_record(context) or ("", "")
         default = re.search(r"\[default: ([^;\]]*)", text)
-        value = "" if option.is_flag else f" {option.make_metavar(context).strip('[]')}"
+        value = "" if option.is_flag else " " + CHOICE.sub(r"\1", option.make_metavar(context))
         names = ", ".join(f"`{name}{value}`" for name in option.opts + option.secondary_opts)
         meaning = re.sub(r"\s*\[[^\]]*\]$", "", option.help or "")
         rows.append(row(names, shown(default and default[1]), meaning))

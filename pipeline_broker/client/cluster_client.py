@@ -16,9 +16,10 @@ import trio
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, with_hint
 from pipeline_broker.client.link import Link
+from pipeline_broker.client.rights import note_answered
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
-from pipeline_broker.client.topology import TopicPartition, Topology, topology_of
+from pipeline_broker.client.topology import TopicPartition, Topology, topology_of, without_leader
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -218,7 +219,9 @@ class ClusterClient:
             ClientError: the response is late or malformed.
         """
         with trio.move_on_after(self.timeout_s + wait_s):
-            return await answer()
+            answered = await answer()
+            note_answered(request)
+            return answered
         silence = f"{link.address} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
         raise ClientError(silence + await self._explain_silence(node))
 
@@ -320,8 +323,9 @@ class ClusterClient:
             topology = await self.refresh(sorted({topic for topic, _ in missing}))
             for node, led in topology.by_leader(missing).items():
                 found.update(await attempt(node, led))
-            if any(partition not in found for partition in missing):
-                raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+            left = [partition for partition in missing if partition not in found]
+            if left:
+                raise BrokerRefused(without_leader(left), ErrorCode.LEADER_NOT_AVAILABLE)
 
         if partitions:
             await self.retrying(once)

@@ -30,7 +30,7 @@ _SOURCES = {
     1: "topic",
     2: "broker",
     3: "every broker",
-    4: "server.properties",
+    4: "startup",  # Kafka's STATIC_BROKER_CONFIG: a file, --set, another option or its default
     DEFAULT_SOURCE: "default",
     6: "logger",
     7: "client-metrics",
@@ -61,7 +61,7 @@ class Setting:
     Attributes:
         name: Kafka's name.
         value: None if the value is secret or unset.
-        source: where the value comes from, such as "topic" or "server.properties".
+        source: where the value comes from, such as "topic" or "startup".
         is_default: the value was never set.
         is_secret: the broker does not reveal the value.
         is_read_only: the value cannot change while the broker runs.

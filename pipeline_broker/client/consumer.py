@@ -16,7 +16,7 @@ from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
 from pipeline_broker.client.cluster_client import PARTITION_CHECK_S, ClusterClient
 from pipeline_broker.client.errors import ClientError, check, error_name
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
-from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.topology import TopicPartition, without_leader
 from pipeline_broker.client.visible import VisibleBatch, visible_batches
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 
@@ -106,8 +106,8 @@ class Reader:
             self._is_stale = self._has_grown = False
             topology = await self._cluster.refresh(sorted({topic for topic, _ in left}))
             led = topology.by_leader(left)
-            if sum(map(len, led.values())) < len(left):
-                self._mark_stale("a partition has no leader (LEADER_NOT_AVAILABLE)")
+            if missing := set(left).difference(*led.values()):
+                self._mark_stale(without_leader(missing))
             await self._read(led)
             if self._is_stale:
                 if trio.current_time() - self._progress_at > self._cluster.timeout_s:

@@ -5,7 +5,8 @@ import struct
 from typing import Any, TypeVar
 
 from pipeline_broker.client.connection import Connection
-from pipeline_broker.client.errors import ClientError, error_name, missing_right
+from pipeline_broker.client.errors import ClientError, error_name
+from pipeline_broker.client.rights import missing_right
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode
+from pipeline_broker.client.rights import missing_right
 
 __all__ = [
     "BrokerRefused",
@@ -16,16 +17,9 @@ __all__ = [
     "check_topic",
     "describe_error",
     "error_name",
-    "missing_right",
     "with_hint",
 ]
 
-_NEEDS_RIGHT_ON: dict[int, str] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
-}
 NO_CODE = -2
 """The code of errors without one of Kafka's; -1 is UNKNOWN_SERVER_ERROR."""
 
@@ -125,6 +119,7 @@ def describe_error(code: int, message: str | None = None) -> str:
         code: the error code of a response.
         message: the broker's own message, if the response has one. It is unused if a permission is missing.
     """
+    # The broker's message about a missing right only repeats the error code.
     name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
     return f"{words} ({name})" if words else name
 
@@ -153,13 +148,6 @@ def with_hint(error: str) -> str:
     if "has expired" in error:
         return f"{error}: renew the broker's certificate, or set the clock of this machine"
     return error
-
-
-def missing_right(code: int) -> str:
-    """Return the missing permission and its remedy as a sentence, or "" for other errors."""
-    # Used in place of the broker's message, which only repeats the error code.
-    resource = _NEEDS_RIGHT_ON.get(code)
-    return f"The client lacks a right on the {resource}; `acls add` grants it." if resource else ""
 
 
 def _words(code: int) -> str:

@@ -20,7 +20,7 @@ from pipeline_broker.client.link import Link
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
 from pipeline_broker.client.produce_requests import Answers, ProducerOptions, send_batches
-from pipeline_broker.client.topology import Topology
+from pipeline_broker.client.topology import Topology, without_leader
 from pipeline_broker.client.transaction import Transaction
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -241,7 +241,7 @@ class Producer:
                 leader.is_sending = True
                 nursery.start_soon(self._send, leader, nursery)
         if sum(map(len, led.values())) < len(ready):
-            self._retry([], "a partition has no leader (LEADER_NOT_AVAILABLE)")
+            self._retry([], without_leader(set(ready).difference(*led.values())))
 
     async def _send(self, leader: _Leader, nursery: trio.Nursery) -> None:
         batches: list[Batch] = []

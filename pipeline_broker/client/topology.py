@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -12,7 +12,16 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from pipeline_broker.wire.uuid_text import uuid_text
 
-__all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", "partition_words", "topology_of"]
+__all__ = [
+    "BrokerAddress",
+    "Partition",
+    "Topic",
+    "TopicPartition",
+    "Topology",
+    "partition_words",
+    "topology_of",
+    "without_leader",
+]
 
 TopicPartition = tuple[str, int]
 """The name of a topic and a partition number."""
@@ -20,6 +29,12 @@ TopicPartition = tuple[str, int]
 
 def partition_words(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
+
+
+def without_leader(partitions: Collection[TopicPartition]) -> str:
+    first, *more = sorted(partitions)
+    others = f" and {len(more)} more have" if more else " has"
+    return f"{partition_words(first)}{others} no leader (LEADER_NOT_AVAILABLE)"
 
 
 @attrs.frozen(slots=True)

@@ -23,6 +23,7 @@ from pipeline_broker.commands.settings_options import (
     load_config,
     settings_options,
 )
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.node.garbage import collect_only_new_objects
 from pipeline_broker.telemetry.bounded_log import BoundedHandler
 from pipeline_broker.telemetry.log_lines import LINES, LogFormat, announcement
@@ -97,6 +98,10 @@ class EndSignals:
     def announce(self, line: str) -> None:
         """Print another line about the start, on stderr: stdout has the ready line alone."""
         click.echo(announcement(line, self.log_format), err=True)
+
+    def refuse(self, error: Exception) -> NoReturn:
+        click.echo(announcement(f"Error: {error}", self.log_format, "ERROR"), err=True)
+        sys.exit(EXIT_USAGE)
 
     def close(self) -> None:
         """Ignore the signals until the process ends, if the broker has served.
@@ -273,6 +278,8 @@ def serve(**options: object) -> None:
     collect_only_new_objects()
     try:
         _serve(options, end_signals)
+    except (ConfigError, UnavailableError) as error:
+        end_signals.refuse(error)
     finally:
         end_signals.close()
 
@@ -293,19 +300,20 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
-    config = load_config(files, settings, lambda line: logger.warning("%s", line.removeprefix("warning: ")))
+    # The supervisor of a cluster has logged the warnings.
+    config = load_config(files, settings, _log_warning if options["cluster"] is None else lambda _: None)
     # `--set listeners=...` overrides --host and --port; `listeners` of a file does not.
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
-    try:
-        run(
-            ServeOptions.from_command_line(config, options),
-            on_ready=end_signals.print_ready,
-            on_standing_by=end_signals.print_standing_by,
-        )
-    except UnavailableError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+    run(
+        ServeOptions.from_command_line(config, options),
+        on_ready=end_signals.print_ready,
+        on_standing_by=end_signals.print_standing_by,
+    )
+
+
+def _log_warning(line: str) -> None:
+    logger.warning("%s", line.removeprefix("warning: "))
 
 
 def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
@@ -319,15 +327,11 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     assert isinstance(settings, tuple)
     assert isinstance(brokers, int)
     assert isinstance(data, Path | None)
-    config = load_config(files, settings)
+    config = load_config(files, settings, _log_warning)
     if options["store"] is not None:
-        click.echo("Error: --store needs a broker without --brokers: all brokers of a machine use its disk", err=True)
-        sys.exit(EXIT_USAGE)
+        raise UnavailableError("--store needs a broker without --brokers: all brokers of a machine use its disk")
     if options["control"] is not None:
-        click.echo(
-            "Error: --control needs a broker without --brokers: its rules and waits are about one broker", err=True
-        )
-        sys.exit(EXIT_USAGE)
+        raise UnavailableError("--control needs a broker without --brokers: its rules and waits are about one broker")
     arguments = _given_arguments(click.get_current_context(), without=OF_MACHINE)
     data = config.directory(data)
     first_port = port if isinstance(port, int) else config.listener_configs[0].port
@@ -347,14 +351,9 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     if options["metrics"] is not None:
         host = str(options["host"] or config.listener_configs[0].host)
         metrics = MetricsAddress(host, options["metrics"], options["metrics_hosts"])
-    try:
-        security = open_http_security(options["http_certificate"], options["http_users"])
-        ready, announce = end_signals.print_ready, end_signals.announce
-        code = supervise(command, data, brokers, first_port, ready, announce, metrics, security)
-    except UnavailableError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_USAGE)
-    sys.exit(code)
+    security = open_http_security(options["http_certificate"], options["http_users"])
+    ready, announce = end_signals.print_ready, end_signals.announce
+    sys.exit(supervise(command, data, brokers, first_port, ready, announce, metrics, security))
 
 
 def _own_file(path: Path, node_id: int) -> Path:

@@ -25,7 +25,7 @@ from pipeline_broker.config.properties import (
 )
 from pipeline_broker.config.providers import resolve
 from pipeline_broker.config.relations import check_relations
-from pipeline_broker.config.sources import read_argument, read_settings_file
+from pipeline_broker.config.sources import read_argument, read_located_settings
 from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
@@ -62,6 +62,8 @@ FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(Broker
 }
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
 # Properties that set a number of replicas.
+RETENTION = ("log.retention.minutes", "log.retention.hours")
+NEVER = "-1"
 COMMENT = re.compile(r"\s#")
 WITHOUT_BLANKS = frozenset({
     "advertised.listeners", "authorizer.class.name", "inter.broker.listener.name", "listener.security.protocol.map",
@@ -86,16 +88,17 @@ def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[Brok
     Raises:
         ConfigError: a file or argument cannot be read, or settings are invalid; one line per mistake.
     """
-    pairs: list[tuple[str, str]] = []
-    for path in files:
-        pairs += read_settings_file(path)
-    pairs += [read_argument(argument) for argument in arguments]
-    settings, secrets = resolve(dict(pairs))
-    return parse_settings(settings.items(), secrets)
+    located = [setting for path in files for setting in read_located_settings(path)]
+    located += [(*read_argument(argument), "") for argument in arguments]
+    settings, secrets = resolve({name: text for name, text, _ in located})
+    return parse_settings(settings.items(), secrets, {name: place for name, _, place in located})
+
+
+NOWHERE: Mapping[str, str] = {}
 
 
 def parse_settings(
-    pairs: Iterable[tuple[str, str]], secrets: frozenset[str] = frozenset()
+    pairs: Iterable[tuple[str, str]], secrets: frozenset[str] = frozenset(), places: Mapping[str, str] = NOWHERE
 ) -> tuple[BrokerConfig, list[str]]:
     """Return the configuration, and warnings about settings without effect and comments after values.
 
@@ -111,6 +114,7 @@ def parse_settings(
     Args:
         pairs: names and texts; of two pairs with one name the later wins.
         secrets: names of settings that errors must not show.
+        places: file and line of settings, by name, which errors show.
 
     Raises:
         ConfigError: settings are invalid; the message has one line per mistake.
@@ -132,7 +136,9 @@ def parse_settings(
                 properties[name] = text
         except ConfigError as error:
             # The error of a property shows its value, which must not happen with a secret.
-            mistakes.append(f"{name}: the value is not allowed" if name in secrets else str(error))
+            mistake = f"{name}: the value is not allowed" if name in secrets else str(error)
+            place = places.get(name)
+            mistakes.append(f"{place}: {mistake}" if place else mistake)
             continue
         if not is_known(name):
             unknown.append(name)
@@ -282,6 +288,11 @@ def _ineffective_warnings(config: BrokerConfig) -> list[str]:
         f"warning: {name} has no effect: authorizer.class.name is not set, so every client may do everything"
         for name in AUTHORIZER_PROPERTIES
         if name in config.properties and not config.authorizer_class_name
+    ]
+    warnings += [
+        f"warning: {name}={config.properties[name]} keeps records forever, like -1"
+        for name in RETENTION
+        if config.properties.get(name, NEVER).startswith("-") and config.properties.get(name, NEVER) != NEVER
     ]
     if config.log_dirs is not None and len(config.log_dirs) > 1:
         warnings.append(f"warning: log.dirs: only the first directory, {config.log_dirs[0]}, is used")

@@ -26,7 +26,11 @@ def read_argument(argument: str) -> tuple[str, str]:
 
 
 def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple[str, str]]:
-    """Return the names and texts in a file of at most FILE_BYTES_MAX bytes.
+    return [(name, text) for name, text, _ in read_located_settings(path, is_properties=is_properties)]
+
+
+def read_located_settings(path: Path, *, is_properties: bool = False) -> list[tuple[str, str, str]]:
+    """Return the names, texts and places in a file of at most FILE_BYTES_MAX bytes. A place has the path for errors.
 
     Args:
         path: a TOML file if its suffix is `.toml`, otherwise a Java properties file.
@@ -45,31 +49,35 @@ def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple
         if is_toml or b"\0" in data:  # binary data or UTF-16
             raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
         text = data.decode("latin-1")  # like java.util.Properties; comments of older files have any encoding
-    return _read_toml(path, text) if is_toml else list(_read_properties(text))
+    if is_toml:
+        return [(name, value, str(path)) for name, value in _read_toml(path, text)]
+    return [(name, value, f"{path}, line {line}") for name, value, line in _read_properties(text)]
 
 
-def _read_properties(text: str) -> Iterator[tuple[str, str]]:
+def _read_properties(text: str) -> Iterator[tuple[str, str, int]]:
     r"""Parse Java's format: comments with # or !, separators `=`, `:` or blanks, continuation with \, and \uXXXX."""
-    for line in _logical_lines(text):
+    for number, line in _logical_lines(text):
         name, *rest = SEPARATOR.split(line, maxsplit=1)
-        yield _unescape(name), _unescape(rest[0] if rest else "").strip()
+        yield _unescape(name), _unescape(rest[0] if rest else "").strip(), number
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    pending = ""
-    for raw in re.split(r"\r\n|\r|\n", text):
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    pending, first = "", 1
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = raw.lstrip()
-        if not pending and (not line or line[0] in "#!"):
-            continue
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            first = number
         line = pending + line
         # An odd number of trailing backslashes continues the line. An even number is half as many escaped ones.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending = line[:-1]
             continue
         pending = ""
-        yield line
+        yield first, line
     if pending:
-        yield pending
+        yield first, pending
 
 
 def _unescape(text: str) -> str:

@@ -10,7 +10,7 @@ import datetime as dt
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeAlias
 
 import trio
@@ -46,8 +46,9 @@ Find: TypeAlias = Callable[[], Mapping[str, Renewed]]
 
 
 class FileRenewal:
-    def __init__(self, find: Find) -> None:
+    def __init__(self, find: Find, logged_elsewhere: Collection[str] = ()) -> None:
         self._find = find
+        self._logged_elsewhere = logged_elsewhere  # names of objects that another process also renews, and logs
         self._is_requested = False
         self._requested = trio.lowlevel.ParkingLot()
 
@@ -63,7 +64,7 @@ class FileRenewal:
                     await self._requested.park()
             is_requested, self._is_requested = self._is_requested, False
             if found := self._find():
-                await trio.to_thread.run_sync(_renew, found, is_requested)
+                await trio.to_thread.run_sync(_renew, found, is_requested, self._logged_elsewhere)
 
 
 async def renew_on_hangup(
@@ -80,7 +81,7 @@ async def renew_on_hangup(
                 renewal.request()
 
 
-def _renew(found: Mapping[str, Renewed], is_requested: bool) -> None:
+def _renew(found: Mapping[str, Renewed], is_requested: bool, logged_elsewhere: Collection[str]) -> None:
     for name, renewed in found.items():
         try:
             if is_requested:
@@ -88,8 +89,12 @@ def _renew(found: Mapping[str, Renewed], is_requested: bool) -> None:
             elif not renewed.reload_changed():
                 continue
         except ConfigError as error:
+            if name in logged_elsewhere:
+                continue
             logger.error("%s: the previous files stay in use: %s", name, error)  # noqa: TRY400 - one line says it
         else:
+            if name in logged_elsewhere:
+                continue
             logger.info("%s: the files were read again", name)
             log_warning(name, renewed)
 

@@ -12,8 +12,11 @@ from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 __all__ = ["open_http_security"]
 
 
-def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecurity:
+def open_http_security(certificate: Path | None, users: Path | None, *, is_logged: bool = True) -> HttpSecurity:
     """Read the files of the HTTP ports.
+
+    Args:
+        is_logged: whether to log warnings about the files.
 
     Raises:
         StartError: a file cannot be used.
@@ -21,18 +24,14 @@ def open_http_security(certificate: Path | None, users: Path | None) -> HttpSecu
     if certificate is None and users is None:
         return NO_SECURITY
     from pipeline_broker.security.basic_users import BasicUsers  # noqa: PLC0415 - only if configured
-    from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - as above
+    from pipeline_broker.security.tls import NamedCertificate  # noqa: PLC0415 - as above
 
-    store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
-    may_change = dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
     try:
-        tls = None if certificate is None else TlsContexts(store | may_change)
-    except ConfigError as error:
-        raise StartError(f"--http-certificate: {str(error).removeprefix('ssl.keystore.location: ')}") from None
-    try:
+        tls = None if certificate is None else NamedCertificate("--http-certificate", certificate)
         security = HttpSecurity(tls, None if users is None else BasicUsers(users))
     except ConfigError as error:
         raise StartError(str(error)) from None
-    for name, part in security.files.items():
-        log_warning(name, part)
+    if is_logged:
+        for name, part in security.files.items():
+            log_warning(name, part)
     return security

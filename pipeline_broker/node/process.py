@@ -30,7 +30,7 @@ from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.cluster_directory import leave_cluster
-from pipeline_broker.node.cluster_role import ClusterRole, joined_metadata, role_of
+from pipeline_broker.node.cluster_role import CONTROLLER_ID, ClusterRole, joined_metadata, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
 from pipeline_broker.node.file_renewal import FileRenewal, renew_on_hangup
@@ -149,7 +149,8 @@ async def serve(
         JournalFailed: a sync of acknowledged records failed, in an exception group.
         MaintenanceFailedError: the log cannot be archived, or another process has it, in an exception group.
     """
-    security = open_http_security(options.http_certificate, options.http_users)
+    # The supervisor of a cluster reads the same files, and logs what is wrong with them.
+    security = open_http_security(options.http_certificate, options.http_users, is_logged=options.cluster is None)
     files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
     store = archive_store(options, files)
     if not options.standby:
@@ -199,7 +200,8 @@ async def _start(
             store=store,
             metadata=metadata,
         )
-        _warn_of_durability(options, broker)
+        if cluster is None or options.config.node_id == CONTROLLER_ID:
+            _warn_of_durability(options, broker)
         data = options.data
         if is_open_to_others(data):
             import shlex  # noqa: PLC0415 - for this line only
@@ -255,7 +257,10 @@ async def _serve(
                 await nursery.start(cluster.run, assembled)
                 nursery.start_soon(_end_with_supervisor)
             nursery.start_soon(return_regularly, broker.edges)
-            renewal = FileRenewal(lambda: {**listeners.tls_contexts, **security.files})
+            renewal = FileRenewal(
+                lambda: {**listeners.tls_contexts, **security.files},
+                logged_elsewhere=() if cluster is None else security.files,
+            )
             nursery.start_soon(renewal.run)
             await nursery.start(renew_on_hangup, renewal)
             await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines, control)

@@ -102,6 +102,8 @@ class _Supervisor:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow_signals, signals)
+                if self._security.files:
+                    nursery.start_soon(self._renewal.run)
                 await self._start_metrics(nursery)
                 # The others join the controller, so it is the first.
                 await nursery.start(self._keep, self.brokers[0])
@@ -120,7 +122,6 @@ class _Supervisor:
         address = self._metrics_address
         if address is None:
             return
-        nursery.start_soon(self._renewal.run)
         run = functools.partial(self._metrics.run, not_ready=self._not_ready)
         port = await nursery.start(run, address.host, address.port, address.names)
         self._announce(f"{METRICS_LINE}{self._security.scheme}://{address.host}:{port}/metrics")
@@ -188,7 +189,11 @@ class _Supervisor:
                 broker.is_down = True
                 self._changed.unpark_all()
                 logger.error(
-                    "broker %d ended %d times in %.0f s and stays down", broker.node_id, DEATHS_MAX, DEATHS_SECONDS
+                    "broker %d ended %d times in %.0f s and stays down. Correct the cause, which its lines above name,"
+                    " and restart the cluster (`serve --brokers`)",
+                    broker.node_id,
+                    DEATHS_MAX,
+                    DEATHS_SECONDS,
                 )
                 return
             logger.warning("broker %d ended with exit code %d and is started again", broker.node_id, code)
@@ -230,9 +235,9 @@ class _Supervisor:
             if message.startswith(METRICS_LINE):
                 self._metrics.urls[broker.node_id] = message.removeprefix(METRICS_LINE)
                 continue
-            if line.startswith("Error: "):
-                broker.last_error = line.removeprefix("Error: ")
-            if self._is_serving or not line.startswith("Error: "):
+            if message.startswith("Error: "):
+                broker.last_error = message.removeprefix("Error: ")
+            if self._is_serving or not message.startswith("Error: "):
                 sys.stderr.write(f"{of_broker(line, broker.node_id)}\n")
                 sys.stderr.flush()
 

@@ -372,7 +372,10 @@ class LogMaintenance:
     async def _suspend(self, obstacle: OSError) -> None:
         self._waiting_count += 1
         if self._waiting_count == 1:
-            logger.warning("archiving is suspended: %s", with_remedy(obstacle))
+            known = self._journal.room.obstacle
+            # The journal has logged the advice, if it waits for the same.
+            is_known = known is not None and known.errno == obstacle.errno
+            logger.warning("archiving is suspended: %s", str(obstacle) if is_known else with_remedy(obstacle))
             await trio.to_thread.run_sync(self._journal.archive_waits, obstacle)
 
     async def _resume(self) -> None:

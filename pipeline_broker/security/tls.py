@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import attrs
 
@@ -17,7 +19,7 @@ from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.security.principal_mapping import MAPPING_RULES, PrincipalMapping
 from pipeline_broker.security.short_lived_file import short_lived_file
 
-__all__ = ["TlsContexts"]
+__all__ = ["NamedCertificate", "TlsContexts"]
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -107,6 +109,25 @@ class TlsContexts:
         except ValueError:
             return None
         return self._loaded.mapping.principal(name)
+
+
+class NamedCertificate(TlsContexts):
+    def __init__(self, option: str, path: Path) -> None:
+        self._option = option  # the option that gave the file, which errors name instead of properties
+        changes = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
+        with self._named():
+            super().__init__({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path), **changes})
+
+    def reload(self, settings: Mapping[str, str] | None = None) -> None:
+        with self._named():
+            super().reload(settings)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigError as error:
+            raise ConfigError(f"{self._option}: {str(error).removeprefix('ssl.keystore.location: ')}") from None
 
 
 def _stamps_of(settings: Mapping[str, str]) -> list[Stamp]:

@@ -1,8 +1,9 @@
 """A bounded log on standard error, because clients can cause any number of messages.
 
-In each interval, a call site writes at most LINES_MAX messages, and a failure writes TRACEBACKS_MAX tracebacks. Omitted
-messages are counted, and a summary line reports their number. The call site of a traceback includes the type of the
-exception and the line that raised it. Nothing that a client sends creates another call site.
+In each interval, a call site writes at most LINES_MAX messages, and a failure writes FAILURES_MAX. Omitted messages are
+counted, and a summary line reports their number. A failure has a traceback, or a PLACE such as a partition. The call
+site of a traceback includes the type of the exception and the line that raised it, that of a PLACE includes the place.
+Nothing that a client sends creates another call site.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pipeline_broker.telemetry.log_lines import Line, text_line
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["BoundedHandler", "BoundedLog"]
+__all__ = ["PLACE", "BoundedHandler", "BoundedLog"]
 
 LINES_MAX = 100
 """Messages of one call site in INTERVAL_SECONDS (60 s); further ones are counted."""
-TRACEBACKS_MAX = 1
-"""Tracebacks of one failure written in INTERVAL_SECONDS."""
+FAILURES_MAX = 1
+"""Tracebacks of one failure, or messages about one place, written in INTERVAL_SECONDS."""
+PLACE = "place"
+"""Attribute of a log record: the part of the broker that failed."""
 INTERVAL_SECONDS = 60.0
 CALL_SITES_MAX = 1_000
 """Call sites with counts; beyond that, the oldest count is summarised early."""
@@ -84,7 +87,7 @@ class BoundedLog:
             if len(self._counts) >= CALL_SITES_MAX:
                 summaries += self._counts.popitem(last=False)[1].summary()
             count = self._counts[site] = _Count(now)
-        if count.passed >= (TRACEBACKS_MAX if record.exc_info else LINES_MAX):
+        if count.passed >= (FAILURES_MAX if record.exc_info or hasattr(record, PLACE) else LINES_MAX):
             count.omit(record)
             return summaries
         count.passed += 1
@@ -101,7 +104,7 @@ class BoundedLog:
 
 
 def _call_site(record: logging.LogRecord) -> CallSite:
-    site: CallSite = (record.pathname, record.lineno)
+    site: CallSite = (record.pathname, record.lineno, getattr(record, PLACE, None))
     if not record.exc_info:
         return site
     kind, _, traceback = record.exc_info
@@ -136,7 +139,6 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
             super().emit(admitted)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, and the traceback if any, both of bounded length."""
         message = record.getMessage().translate(_CONTROLS)
         if len(message) > CHARS_MAX:
             message = f"{message[:CHARS_MAX]}... ({len(message)} characters)"

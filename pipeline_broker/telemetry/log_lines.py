@@ -30,9 +30,9 @@ def json_line(record: logging.LogRecord, message: str, traceback: str | None) ->
 LINES: dict[LogFormat, Line] = {"text": text_line, "json": json_line}
 
 
-def announcement(line: str, log_format: LogFormat) -> str:
+def announcement(line: str, log_format: LogFormat, level: str = "INFO") -> str:
     """Return a line that a broker prints at startup, such as its address; with JSON, as a line of the log."""
-    return line if log_format == "text" else _json(time.time(), "INFO", NAME, line, None)
+    return line if log_format == "text" else _json(time.time(), level, NAME, line, None)
 
 
 def announced(line: str) -> str:

@@ -4,12 +4,12 @@ These are the names of kafka_exporter (`kafka_topic_...`, `kafka_brokers`), and 
 rules give to Kafka's metrics (`kafka_log_...`, `kafka_cluster_...`, `kafka_controller_...`,
 `kafka_server_replicamanager_...`).
 
-One broker leads every partition and no replica is missing. Most values about leaders and replicas are constants.
+Each partition has one replica and none is missing. Most values about leaders and replicas are constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol
 
 from pipeline_broker.base.steps import THINGS_PER_STEP, first_few
@@ -33,6 +33,15 @@ class _Log(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def size_bytes(self) -> int: ...
+
+
+class _Leadership(Protocol):
+    @property
+    def broker_id(self) -> int: ...
+    @property
+    def members(self) -> Collection[int]: ...
+    def is_there(self, node_id: int) -> bool: ...
+    def controller_id(self) -> int: ...
 
 
 _Value = Callable[[_Log], float]
@@ -61,7 +70,7 @@ def _rows(node_id: int) -> tuple[tuple[str, str, _Value], ...]:
 
 
 def partition_families(
-    topics: Sequence[str], logs_of: Callable[[str], Sequence[_Log]], node_id: int, *, can_write: bool
+    topics: Sequence[str], logs_of: Callable[[str], Sequence[_Log]], leadership: _Leadership, *, can_write: bool
 ) -> Families:
     """Yield the metrics of at most PARTITIONS_MAX partitions, and of the cluster; None where other tasks may run.
 
@@ -70,6 +79,7 @@ def partition_families(
     Args:
         topics: the names of all topics; a copy, which must not change between two steps.
         logs_of: returns the logs of a topic; empty if the topic was deleted.
+        leadership: the brokers of the cluster, as this broker knows them.
         can_write: whether the disk or the store accepts records.
     """
     partitions = 0
@@ -77,7 +87,7 @@ def partition_families(
         partitions += len(logs_of(name))
         if number % THINGS_PER_STEP == 0:
             yield None
-    rows = _rows(node_id)
+    rows = _rows(leadership.broker_id)
     counts: list[Sample] = []
     samples: list[list[Sample]] = [[] for _ in rows]
     shown = 0
@@ -94,14 +104,30 @@ def partition_families(
             shown += 1
             if shown % PARTITIONS_PER_STEP == 0:
                 yield None
-    yield gauge("kafka_brokers", "Brokers of the cluster: 1.", Sample(1))
+    active = sum(map(leadership.is_there, leadership.members))
+    yield gauge("kafka_brokers", "Brokers of the cluster that are up.", Sample(active))
     yield gauge("kafka_topic_partitions", "Partitions of a topic.", *counts)
     for (name, explanation, _), found in zip(rows, samples, strict=True):
         yield gauge(name, explanation, *found)
     yield gauge(
         "pipeline_broker_partitions_left_out", "Partitions beyond the limit of a scrape.", Sample(partitions - shown)
     )
+    yield from _broker_families(leadership, active)
     yield from _cluster_families(len(topics), partitions, can_write=can_write)
+
+
+def _broker_families(leadership: _Leadership, active: int) -> Iterator[Family]:
+    is_controller = leadership.controller_id() == leadership.broker_id
+    for name, explanation, value in (
+        ("activecontrollercount", "1 on the controller, 0 on other brokers (ActiveControllerCount).", is_controller),
+        ("activebrokercount", "Brokers of the cluster that are up (ActiveBrokerCount).", active),
+        (
+            "fencedbrokercount",
+            "Brokers of the cluster that are down (FencedBrokerCount).",
+            len(leadership.members) - active,
+        ),
+    ):
+        yield gauge(f"{CONTROLLER}{name}", explanation, Sample(int(value)))
 
 
 def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Iterator[Family]:
@@ -126,9 +152,6 @@ def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Itera
             partitions * offline,
         ),
         (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment: 0 (ReassigningPartitions).", 0),
-        (f"{CONTROLLER}activecontrollercount", "1, because this broker is the controller (ActiveControllerCount).", 1),
-        (f"{CONTROLLER}activebrokercount", "Active brokers: 1 (ActiveBrokerCount).", 1),
-        (f"{CONTROLLER}fencedbrokercount", "Fenced brokers: 0 (FencedBrokerCount).", 0),
         (f"{CONTROLLER}globaltopiccount", "Topics (GlobalTopicCount).", topics),
         (f"{CONTROLLER}globalpartitioncount", "Partitions (GlobalPartitionCount).", partitions),
         (f"{CONTROLLER}offlinepartitionscount", "Partitions without a leader: 0 (OfflinePartitionsCount).", 0),

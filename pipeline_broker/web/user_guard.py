@@ -41,6 +41,9 @@ def guarded(handler: Handler, users: BasicUsers, open_paths: Collection[str] = (
             logger.info("a user of an HTTP port is unknown, or has another password")
             async with refusing:
                 await trio.sleep(REFUSAL_SECONDS)
-        return refusal(http.HTTPStatus.UNAUTHORIZED, "the name or the password of the user is wrong", CHALLENGE)
+            reason = "the name or the password of the user is wrong"
+        else:
+            reason = "the request has no user: send a name and a password (HTTP Basic)"
+        return refusal(http.HTTPStatus.UNAUTHORIZED, reason, CHALLENGE)
 
     return answer

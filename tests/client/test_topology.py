@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.client.errors import ClientError, NoSuchPartition, NoSuchTopic
-from pipeline_broker.client.topology import BrokerAddress, Partition, Topic, Topology
+from pipeline_broker.client.topology import BrokerAddress, Partition, Topic, Topology, without_leader
 
 
 def topology(count, *, leader=1, error_code=0):
@@ -39,3 +39,8 @@ def test_a_leader_that_is_not_a_known_broker_is_none():
 def test_topics_with_an_error_have_no_partitions():
     assert topology(2).partitions(["t", "other"]) == [("t", 0), ("t", 1)]
     assert topology(2, error_code=29).partitions(["t"]) == []
+
+
+def test_partitions_without_a_leader_are_named():
+    assert without_leader({("t", 3)}) == "t-3 has no leader (LEADER_NOT_AVAILABLE)"
+    assert without_leader({("t", 3), ("t", 1), ("u", 0)}) == "t-1 and 2 more have no leader (LEADER_NOT_AVAILABLE)"

@@ -260,7 +260,7 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
         last = cluster.pid(node_id)
         time.sleep(0.2)
         os.kill(last, signal.SIGKILL)
-    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down" in cluster.supervisor.stderr)
+    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down. Correct the" in cluster.supervisor.stderr)
     other = 3 - node_id
 
     def shown():
@@ -272,6 +272,9 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
         urllib.request.urlopen(ready, timeout=SECONDS_MAX)
     with found.value as answer:
         assert json.load(answer) == {"error": f"without broker {node_id}"}
+    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
+    assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
     assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
     cluster.supervisor.stop()
     cluster.supervisor.process.stdout.close()
@@ -364,3 +367,42 @@ def test_every_line_of_a_supervisor_is_json_if_wanted(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "stderr").read_text().splitlines()]
     assert "metrics on http://" in lines[0]["message"]
     assert any("broker 2 ended" in line["message"] for line in lines)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_warnings_about_settings_come_once_from_the_supervisor_in_the_format_of_the_log(tmp_path, log_format):
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
+    command += ["--port", "0", "--log-format", log_format, "--set", "log.retention.hours=-5"]
+    command += ["--set", "log.flush.interval.messages=5"]
+    with (tmp_path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)
+    try:
+        assert process.stdout.readline()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS_MAX) == 0
+        process.stdout.close()
+    lines = (tmp_path / "stderr").read_text().splitlines()
+    assert [("keeps records forever" in line, "broker" in line.partition(":")[0]) for line in lines[:1]] == [
+        (True, False)
+    ]
+    assert sum("keeps records forever" in line for line in lines) == 1
+    assert sum("log.flush.interval.messages" in line for line in lines) == 1
+    if log_format == "json":
+        assert json.loads(lines[0])["level"] == "WARNING"
+
+
+@pytest.mark.parametrize("brokers", [[], ["--brokers", "2"]], ids=["alone", "cluster"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "num.partitions=x"], "Error: num.partitions: 'x' is not allowed: not a number of type int"),
+        (["--http-users", "none"], "Error: --http-users"),
+    ],
+)
+def test_an_error_at_startup_is_a_line_in_the_format_of_the_log(tmp_path, arguments, message, brokers):
+    command = ["serve", *brokers, "--port", "0", "--data", tmp_path / "data", "--log-format", "json", *arguments]
+    found = run_command(*command)
+    line = json.loads(found.stderr)
+    assert (found.returncode, line["level"]) == (2, "ERROR")
+    assert line["message"].startswith(message)

@@ -228,3 +228,25 @@ def test_connection_limits_of_single_addresses_are_parsed():
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         BrokerConfig().num_io_threads = 3
+
+
+def test_an_error_names_the_place_that_made_the_setting(tmp_path):
+    first, second = tmp_path / "a.properties", tmp_path / "b.properties"
+    first.write_text("num.partitions=x\nnum.io.threads=x\nlog.dir=/d\n")
+    second.write_text("\nnum.io.threads=y\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings((first, second), ("max.connections=z",))
+    assert str(caught.value).splitlines() == [
+        f"{first}, line 1: num.partitions: 'x' is not allowed: not a number of type int",
+        f"{second}, line 2: num.io.threads: 'y' is not allowed: not a number of type int",
+        "max.connections: 'z' is not allowed: not a number of type int",
+    ]
+    with pytest.raises(ConfigError, match=r"^num\.io\.threads: 'z' is not"):
+        load_settings((second,), ("num.io.threads=z",))
+
+
+def test_a_retention_below_minus_one_is_accepted_with_a_warning_as_it_means_forever():
+    for name in ("log.retention.hours", "log.retention.minutes"):
+        _, warnings = load_settings((), (f"{name}=-5",))
+        assert warnings == [f"warning: {name}=-5 keeps records forever, like -1"]
+        assert load_settings((), (f"{name}=-1",))[1] == []

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.sources import read_argument, read_settings_file
+from pipeline_broker.config.sources import read_argument, read_located_settings, read_settings_file
 
 
 def read(tmp_path, text, name="server.properties"):
@@ -37,6 +37,17 @@ def test_a_properties_file_is_parsed_as_in_java(tmp_path):
         ("win.path", "c:\\x\\"),
         ("last", "1"),
     ]
+
+
+def test_a_setting_of_a_file_has_its_place(tmp_path):
+    properties, toml = tmp_path / "server.properties", tmp_path / "broker.toml"
+    properties.write_text("# comment\n\nlog.cleanup.policy=compact,\\\n  delete\nnum.partitions=3")
+    toml.write_text("num.partitions = 3\n")
+    assert read_located_settings(properties) == [
+        ("log.cleanup.policy", "compact,delete", f"{properties}, line 3"),
+        ("num.partitions", "3", f"{properties}, line 5"),
+    ]
+    assert read_located_settings(toml) == [("num.partitions", "3", str(toml))]
 
 
 @given(st.text())

@@ -138,7 +138,9 @@ def test_a_partition_that_cannot_be_read_says_so_and_the_others_are_served(bench
     assert bench.fetch() == {FAILING: (storage_error, False), CACHED: (0, True)}
     for timestamp in (START_MS, MAX_TIMESTAMP):
         assert bench.list_offsets(timestamp) == {FAILING: (storage_error, -1), CACHED: (0, 0)}
-    assert {record.message for record in caplog.records} == {"topic-0 cannot be read: [Errno 5] Input/output error"}
+    assert {(record.message, record.place) for record in caplog.records} == {
+        ("topic-0 cannot be read: [Errno 5] Input/output error", "topic-0")
+    }
 
 
 def test_a_partition_is_served_again_when_the_disk_is(bench):

@@ -187,14 +187,21 @@ class Renewed:
         return None
 
 
-def renewed_for(seconds, contexts):
+async def run_at_once(function, *arguments):
+    return function(*arguments)
+
+
+def renewed_for(seconds, contexts, name="listener SAFE", **options):
     async def main():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(FileRenewal(lambda: {"listener SAFE": contexts}).run)
+            nursery.start_soon(FileRenewal(lambda: {name: contexts}, **options).run)
             await trio.sleep(seconds)
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.05))
+    with pytest.MonkeyPatch.context() as patched:
+        # The virtual clock would jump while a slow thread still reads files.
+        patched.setattr(trio.to_thread, "run_sync", run_at_once)
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_files_are_checked_once_an_interval():
@@ -238,3 +245,12 @@ def test_a_file_that_cannot_be_used_is_logged_once_until_it_changes(authority, s
     renewed_for(CHECK_SECONDS * 1.5, contexts)
     assert len(refusals(caplog)) == 2
     assert contexts.context() is not before
+
+
+def test_an_object_that_another_process_logs_is_renewed_in_silence(caplog):
+    caplog.set_level(logging.INFO)
+    for name in ("quiet", "loud"):
+        contexts = Renewed(changes=1)
+        renewed_for(CHECK_SECONDS * 1.5, contexts, name, logged_elsewhere={"quiet"})
+        assert contexts.reloads == 1
+    assert {message.partition(":")[0] for message in caplog.messages} == {"loud"}

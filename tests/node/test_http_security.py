@@ -114,6 +114,14 @@ def test_a_renewed_certificate_may_have_other_names(broker_process, authority, f
     wait_until(is_renewed)
 
 
+def test_a_damaged_file_of_the_certificate_is_refused_with_the_name_of_its_option(broker_process, files, tmp_path):
+    broker = broker_process(arguments=["--metrics", "0", *files])
+    (tmp_path / "store.pem").write_text("")
+    broker.process.send_signal(signal.SIGHUP)
+    refusal = f"--http-certificate: {tmp_path}/store.pem must hold one private key and its certificates in PEM form"
+    wait_until(lambda: f"certificate of the HTTP ports: the previous files stay in use: {refusal}" in broker.stderr)
+
+
 def test_the_metrics_of_all_brokers_of_a_machine_are_secured_too(broker_process, authority, files):
     broker = broker_process(arguments=["--brokers", "2", "--metrics", "0", *files])
     address = {name: address for name, address, _ in LINE.findall(broker.stderr)}["metrics"]
@@ -123,6 +131,17 @@ def test_the_metrics_of_all_brokers_of_a_machine_are_secured_too(broker_process,
     assert ask(authority, address, "/metrics", None)[0] == 401
 
 
+def test_a_cluster_logs_the_files_of_its_http_ports_once(broker_process, files, tmp_path):
+    arguments = ["--brokers", "2", "--metrics", "0", "--dashboard", "0", *files]
+    broker = broker_process(arguments=arguments)
+    (tmp_path / "store.pem").write_text("")
+    broker.process.send_signal(signal.SIGHUP)
+    refusal = "certificate of the HTTP ports: the previous files stay in use"
+    wait_until(lambda: refusal in broker.stderr)
+    broker.stop()
+    assert broker.stderr.count(refusal) == 1
+
+
 def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, files):
     broker = broker_process(arguments=["--metrics", "0", *files[2:]])
     (address,) = re.findall(r"^metrics on http://(\S+)/metrics$", broker.stderr, re.MULTILINE)
@@ -130,7 +149,7 @@ def test_users_without_tls_are_allowed_on_the_loopback_address(broker_process, f
     connection.request("GET", "/metrics")
     response = connection.getresponse()
     assert response.status == 401
-    assert json.loads(response.read()) == {"error": "the name or the password of the user is wrong"}
+    assert json.loads(response.read()) == {"error": "the request has no user: send a name and a password (HTTP Basic)"}
     connection.close()
 
 

@@ -171,6 +171,26 @@ def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
     assert goes_on == "archiving has resumed"
 
 
+def test_advice_that_the_journal_has_logged_is_not_repeated(monkeypatch, caplog):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+    failures = iter(range(3))
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts and next(failures, None) is not None:
+            bench.journal.room.obstacle = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert "archiving is suspended: [Errno 28] No space left on device" in caplog.messages
+
+
 class FullDisk:
     """A disk without room for segments of the archive, which counts the attempts to write them."""
 

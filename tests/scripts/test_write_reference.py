@@ -1,10 +1,11 @@
 """The generated parts of docs are current."""
 
+import click
 import pytest
 
 from pipeline_broker.config.properties import broker_properties
 from pipeline_broker.config.settings import is_acted_on
-from scripts.write_reference import DOCS, PART, current, parts, subject_of
+from scripts.write_reference import DOCS, PART, current, option_table, options, parts, subject_of
 
 PAGES = sorted(DOCS.rglob("*.md"))
 
@@ -23,3 +24,21 @@ def test_every_generated_part_is_on_one_page():
 
 def test_every_property_has_a_subject():
     assert all(subject_of(name) for name in broker_properties() if is_acted_on(name))
+
+
+def test_a_table_of_options_shows_whole_metavars_and_no_hidden_option():
+    command = click.Command(
+        "serve",
+        params=[
+            click.Option(["--at"], metavar="[HOST:]PORT"),
+            click.Option(["--topic"], metavar="TOPIC[:PARTITION,...]"),
+            click.Option(["--wal"], type=click.Choice(["disk", "objects"])),
+            click.Option(["--cluster"], hidden=True),
+        ],
+    )
+    rows = option_table(options(command), command).splitlines()[2:]
+    assert [row.split(" |  |")[0] for row in rows] == [
+        "| `--at [HOST:]PORT`",
+        "| `--topic TOPIC[:PARTITION,...]`",
+        "| `--wal disk\\|objects`",
+    ]

@@ -13,6 +13,7 @@ from pipeline_broker.telemetry.bounded_log import (
     CHARS_MAX,
     INTERVAL_SECONDS,
     LINES_MAX,
+    PLACE,
     TRACEBACK_CHARS_MAX,
     BoundedHandler,
     BoundedLog,
@@ -80,6 +81,17 @@ def test_a_failure_has_one_traceback_in_an_interval_whatever_the_number_of_reque
     written.log(text="request 1000 failed", error=error)
     assert "the log omitted 999 similar lines within 60 s: request 999 failed: ValueError" in written.lines
     assert written.stream.getvalue().count("Traceback") == 2
+
+
+def test_a_failing_place_is_logged_once_in_an_interval_however_often_clients_try_again():
+    written = Written()
+    for place in ("a-0", "a-1") * 5:
+        it = record(text=f"{place} cannot be read")
+        setattr(it, PLACE, place)
+        written.handler.handle(it)
+    assert written.lines == ["a-0 cannot be read", "a-1 cannot be read"]
+    written.handler.close()
+    assert written.lines[2:] == [f"the log omitted 4 similar lines within 60 s: a-{n} cannot be read" for n in (0, 1)]
 
 
 def test_another_failure_at_the_same_call_site_has_its_own_traceback():

@@ -149,4 +149,5 @@ def _change(
     if as_json:
         print_json({"entity": entity, "changed": sorted(changed)})
     else:
-        click.echo(f"changed {', '.join(sorted(changed))} of {words}")
+        done = "deleted" if None in changed.values() else "changed"
+        click.echo(f"{done} {', '.join(sorted(changed))} of {words}")

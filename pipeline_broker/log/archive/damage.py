@@ -4,7 +4,7 @@ import logging
 import threading
 
 from pipeline_broker.log.archive.segment_file import SegmentInfo
-from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.errors import REMEDY, DamagedSegment
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ def segment_key(folder: str, segment: SegmentInfo) -> SegmentKey:
 
 
 def _copy(damage: DamagedSegment) -> DamagedSegment:
-    """Return a copy without a traceback, which would keep read buffers in memory."""
+    # Without a traceback, which would keep read buffers in memory.
     return DamagedSegment(damage.name, damage.position, damage.offset, damage.reason)
 
 
@@ -53,7 +53,7 @@ class DamageRecord:
                 return
             self._damaged[key] = _copy(damage)
         if known is None:
-            logger.error("%s; the broker serves nothing after this position", damage)
+            logger.error("%s; the broker serves nothing after this position. %s", damage, REMEDY)
 
     def is_gone(self, key: SegmentKey) -> bool:
         return key in self._gone

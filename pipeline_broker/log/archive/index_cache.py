@@ -58,6 +58,7 @@ class IndexCache:
         The index of a damaged segment ends at the damage, which is recorded.
 
         Raises:
+            DamagedSegment: the first bytes of the segment are known to be damaged, or to be missing.
             FileNotFoundError: the segment must be read, and its file is missing.
         """
         key = segment_key(folder, segment)
@@ -65,6 +66,10 @@ class IndexCache:
         with self._loading[hash(key) % LOADS_AT_ONCE]:
             index = self.find(folder, segment)
             if index is None:
+                damage = self._damage.find(key)
+                # A missing file has no index to keep, and would be logged at each read.
+                if damage is not None and damage.position == 0:
+                    raise damage
                 try:
                     index = self._from_files(folder, segment)
                 except (DamagedIndexError, FileNotFoundError) as error:
@@ -86,8 +91,9 @@ class IndexCache:
 
     def _rebuilt(self, folder: str, segment: SegmentInfo, why: Exception) -> SegmentIndex:
         name = log_name(folder, segment.base_offset, segment.cleanings)
-        logger.warning("the index of %s is rebuilt from its batches: %s", name, why)
         builder, damage = rebuilt_index(self._store, folder, segment)
+        # Not if the segment is missing too: that is logged as damage.
+        logger.warning("the index of %s is rebuilt from its batches: %s", name, why)
         index = SegmentIndex.of_builder(builder)
         key = segment_key(folder, segment)
         if damage is not None:

@@ -147,9 +147,14 @@ class Recovery:
 
     def _refuse_other_end(self) -> None:
         if self._clean is not None:
+            last, marked = self._next_lsn - 1, self._clean.next_lsn - 1
+            difference = (
+                f"ends with entry {last} as at the clean shutdown, but its segments have changed since"
+                if last == marked
+                else f"can be read up to entry {last}, but at the clean shutdown its last entry was {marked}"
+            )
             raise JournalCorrupt(
-                f"{self._directory} can be read up to entry {self._next_lsn - 1}, but at the clean shutdown its last "
-                f"entry was {self._clean.next_lsn - 1}; nothing was changed. Restore the directory from a backup, or "
+                f"{self._directory} {difference}; nothing was changed. Restore the directory from a backup, or "
                 f"delete the file {MARK_NAME} to start with the readable entries"
             )
 

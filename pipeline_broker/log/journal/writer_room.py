@@ -87,5 +87,9 @@ class WriterRoom:
 
     def _note(self, obstacle: OSError) -> None:
         if self.obstacle is None:
-            logger.warning("the journal cannot be written, and the broker refuses writes: %s", with_remedy(obstacle))
+            archive = self._archive_obstacle
+            # The archiver has logged the advice, if it waits for the same.
+            is_known = archive is not None and archive.errno == obstacle.errno
+            text = str(obstacle) if is_known else with_remedy(obstacle)
+            logger.warning("the journal cannot be written, and the broker refuses writes: %s", text)
         self.obstacle = obstacle

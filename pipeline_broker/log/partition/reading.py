@@ -5,12 +5,13 @@ bounded, and the caller reads again for more. A batch read from the journal is v
 partition, be the one that the index names, and match its checksum.
 """
 
+import logging
 import struct
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from pipeline_broker.base.buffer import Buffer
-from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.errors import REMEDY, DamagedSegment
 from pipeline_broker.log.journal.entry import IndexedLog
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.journal.journal_port import JournalBytes
@@ -19,6 +20,9 @@ from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SP
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
 
+logger = logging.getLogger(__name__)
+
+DAMAGED_MAX = 1024  # places whose damage is not logged again
 GAP_BYTES_MAX = 16 << 10  # reading and discarding a smaller gap is faster than another system call
 GATHER_BELOW_BYTES = 4096  # batches with a smaller average size are joined into one buffer
 
@@ -78,6 +82,7 @@ class _Span(NamedTuple):
 class JournalSource:
     def __init__(self, journal: JournalBytes) -> None:
         self._journal = journal
+        self._damaged: dict[int, None] = {}  # positions whose damage is logged, until they are read well, oldest first
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         spans = self._spans(log, first, end)
@@ -87,13 +92,22 @@ class JournalSource:
         if parts:
             return ReadResult(parts)
         size_bytes = sum(size for span in spans for _, size, _ in span.batches)
-        return ReadResult(cold=ColdRead(lambda: self._read_cold(spans, key, epochs), size_bytes))
+        return ReadResult(cold=ColdRead(lambda: self._read_cold(log, spans, key, epochs), size_bytes))
 
-    def _read_cold(self, spans: list[_Span], entry_key: bytes, epochs: LeaderEpochs) -> list[Buffer]:
+    def _read_cold(self, log: IndexedLog, spans: list[_Span], entry_key: bytes, epochs: LeaderEpochs) -> list[Buffer]:
         parts, damage = self._collect(spans, entry_key, epochs, self._journal.read)
         if damage is not None and not parts:
+            place = spans[0].place
+            if place not in self._damaged:
+                logger.error("%s-%d: %s. %s", log.topic, log.partition, damage, REMEDY)
+                self._note_damaged(place)
             raise damage
         return parts
+
+    def _note_damaged(self, place: int) -> None:
+        self._damaged[place] = None
+        if len(self._damaged) > DAMAGED_MAX:
+            self._damaged.pop(next(iter(self._damaged)), None)
 
     def _collect(
         self, spans: list[_Span], entry_key: bytes, epochs: LeaderEpochs, read: Callable[[int, int], Buffer | None]
@@ -106,6 +120,8 @@ class JournalSource:
                 break
             count = span.intact_count(data, entry_key, epochs)
             parts += span.cut(data, count)
+            if self._damaged and count:
+                self._damaged.pop(span.place, None)
             if count < len(span.batches):
                 start, _, offset = span.batches[count]
                 name, position = self._journal.name_of(span.place + start)

@@ -34,7 +34,9 @@ def test_the_quotas_of_a_user_include_those_of_its_clients(call, name):
         [name, "-", "producer_byte_rate", "7"],
         [name, "app", "request_percentage", "3"],
     ]
-    call("quotas", "delete", "--user", name, "producer_byte_rate")
+    assert call("quotas", "delete", "--user", name, "producer_byte_rate").lines == [
+        f"deleted producer_byte_rate of user {name}"
+    ]
     left = [row["quota"] for row in call("quotas", "list", "--user", name, "--json").json]
     assert sorted(left) == ["consumer_byte_rate", "request_percentage"]
     call("quotas", "delete", "--user", name)

@@ -12,7 +12,7 @@ from pipeline_broker.log.archive import index_cache
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.errors import DamagedSegment, SegmentGone
+from pipeline_broker.log.errors import REMEDY, DamagedSegment, SegmentGone
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, iterate_batches, read_header
 from pipeline_broker.records.checksum import crc32c
 from tests.drawn import drawn, measured
@@ -244,7 +244,9 @@ def test_a_segment_once_found_damaged_is_not_served_again(errors):
         list(reader.batches(FOLDER, info))
     assert damage.reason == "the checksum of the batch is wrong"
     where = f"at byte {damage.position}, offset 4"
-    assert errors() == [f"{name} is damaged {where}: {damage.reason}; the broker serves nothing after this position"]
+    assert errors() == [
+        f"{name} is damaged {where}: {damage.reason}; the broker serves nothing after this position. {REMEDY}"
+    ]
     assert len(read_until_damage(SegmentReader(store), info)[0]) == 12, "another process may look again"
 
 
@@ -293,6 +295,19 @@ def test_a_missing_segment_is_damage(errors):
             work()
         assert (raised.value.position, raised.value.offset) == (0, 0), "all of it"
     assert len(errors()) == 1
+
+
+def test_a_deleted_folder_is_logged_once_per_segment_although_consumers_retry(caplog):
+    store = ChunkStore()
+    infos = [write_segment(store, LARGE, folder=folder) for folder in ("topic-0", "topic-1")]
+    for number in range(2):
+        store.delete(file_names(f"topic-{number}", 0))
+    reader = SegmentReader(store)
+    for number, info in [*enumerate(infos)] * 5:
+        with pytest.raises(DamagedSegment, match="the file is missing"):
+            reader.read(f"topic-{number}", info, 3, 1, at_least_one=True).cold()
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
+    assert caplog.messages[0].endswith(f"the broker serves nothing after this position. {REMEDY}")
 
 
 class TestGone:

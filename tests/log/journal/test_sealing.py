@@ -104,7 +104,7 @@ def test_a_segment_after_the_marked_end_refuses_the_start():
     journal.close()
     path = segment_path(journal.directory, 2)
     files.open(path, create=True)
-    with pytest.raises(JournalCorrupt, match="but at the clean shutdown its last entry was"):
+    with pytest.raises(JournalCorrupt, match="as at the clean shutdown, but its segments have changed since"):
         start(files)
     files.kill()
     files.unlink(path)

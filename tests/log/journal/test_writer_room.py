@@ -11,6 +11,7 @@ from pipeline_broker.files.errors import SyncError, is_passing
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
+from pipeline_broker.log.journal.writer_room import WriterRoom
 from pipeline_broker.log.log_manager import LogManager
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, entry_of, start
@@ -368,3 +369,19 @@ def test_a_segment_that_cannot_be_sealed_continues_unless_the_disk_failed(error)
         journal.seal()
         assert journal.sealed() == [(1, 2)]
     journal.close()
+
+
+@pytest.mark.parametrize(
+    ("archive_waits_for", "is_advised"), [(None, True), (errno.EDQUOT, True), (errno.ENOSPC, False)]
+)
+def test_advice_that_the_archiver_has_logged_is_not_repeated(archive_waits_for, is_advised, caplog):
+    lock = threading.Lock()
+    room = WriterRoom(lock)
+    with lock:
+        if archive_waits_for is not None:
+            room.archive_waits(OSError(archive_waits_for, "full"))
+        room.retry_seconds = 0
+        room.wait(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    (message,) = caplog.messages
+    assert message.endswith("refuses writes: [Errno 28] No space left on device") is not is_advised
+    assert ("delete other files" in message) is is_advised

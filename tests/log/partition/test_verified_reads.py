@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.errors import REMEDY, DamagedSegment
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import segment_path, split_position
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.partition import reading
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from tests.files.memory_file_system import MemoryFileSystem
 
@@ -101,3 +102,32 @@ def test_a_read_that_was_misdirected_once_is_right_the_next_time():
     it.damage(2, 100)  # back again
 
     assert it.read(2) == [2, 3, 4, 5]
+
+
+def test_damage_is_logged_once_until_its_place_is_read_well(caplog):
+    it = Setting()
+    it.damage(3, 100)
+    for _ in range(3):
+        with pytest.raises(DamagedSegment):
+            it.read(3)
+    (message,) = caplog.messages
+    assert message.startswith("topic-0: journal segment 1 is damaged at byte ")
+    assert message.endswith(f"offset 3: the batch differs from the one that was written. {REMEDY}")
+
+    it.damage(3, 100)  # restores the byte
+    assert it.read(3) == [3, 4, 5]
+    it.damage(3, 100)
+    with pytest.raises(DamagedSegment):
+        it.read(3)
+    assert len(caplog.messages) == 2
+
+
+def test_places_whose_damage_was_logged_are_bounded(caplog, monkeypatch):
+    monkeypatch.setattr(reading, "DAMAGED_MAX", 1)
+    it = Setting()
+    for number in (1, 2):
+        it.damage(number, 100)
+    for number in (1, 2, 2, 1):
+        with pytest.raises(DamagedSegment):
+            it.read(number)
+    assert len(caplog.messages) == 3

@@ -154,8 +154,9 @@ class ManifestFile:
         if clean is not None and clean.size_bytes:
             if clean != self._end:
                 raise ManifestDamaged(
-                    f"{directory / MANIFEST_NAME} has changed since the clean shutdown. Restore "
-                    f"the directory from a backup, or delete the file {MARK_NAME} to start with the present manifest"
+                    f"{directory / MANIFEST_NAME} has changed since the clean shutdown. Restore the directory from a "
+                    f"backup. Without one, delete the file {MARK_NAME}: the broker then starts with the present "
+                    "manifest, but only if the journal still holds the records that the manifest lacks"
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
         else:
