@@ -103,6 +103,37 @@ def test_a_fresh_broker_has_a_report_section_and_its_rules_are_checked(tree):
     assert pages == names
 
 
+def test_a_test_that_fails_without_its_broker_has_a_section_and_a_page(tree):
+    outcome = tree(
+        {
+            "test_it.py": """
+            def test_stops(kafka_cluster):
+                kafka_cluster.create_topic("stopped", partitions=3)
+                for number in range(3):
+                    kafka_cluster.produce("stopped", f"value-{number}", partition=number)
+                kafka_cluster.stop(kafka_cluster.leader_of("stopped", 1))
+                assert False
+
+            def test_closes(kafka_broker):
+                kafka_broker.produce("closed", "value-3")
+                kafka_broker.close()
+                assert False
+
+            def test_is_undisturbed(kafka_broker, kafka_cluster):
+                assert kafka_broker.topics() == {"closed": 1}
+                assert len(kafka_cluster.records("stopped")) == 3
+            """
+        },
+        "-q",
+        "--kafka-dump=dumps",
+    )
+    assert outcome.counts() == {"failed": 2, "passed": 1}, outcome.text
+    assert [f"value-{number}" in outcome.text for number in range(4)] == [True, False, True, True], outcome.text
+    assert re.search(r"LEADER_NOT_AVAILABLE: broker \d is stopped", outcome.text)
+    pages = {page.name for page in (tree.folder / "dumps").iterdir()}
+    assert pages == {"test_it.py-test_stops-cluster.html", "test_it.py-test_closes.html"}
+
+
 def test_a_cluster_of_the_session_is_an_island_for_each_test_and_a_fresh_one_is_of_the_test(tree):
     outcome = tree(
         {

@@ -8,7 +8,6 @@ from pathlib import Path
 import trio
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_BROKER
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
@@ -87,12 +86,11 @@ class Brokers:
         return self._serving(asked, topic, partition, ErrorCode.LEADER_NOT_AVAILABLE)
 
     def _serving(self, asked: str, topic: str, partition: int, otherwise: ErrorCode) -> RestartableBroker:
-        leadership = self.running.broker.leadership
-        leader = leadership.leader_of(topic, partition).broker_id
-        if leader == NO_BROKER or self._brokers[leader].is_stopped:
-            (replica, *_) = leadership.replicas_of(topic, partition)
-            raise RefusedError(asked, otherwise, f"broker {replica} is stopped")
-        return self._brokers[leader]
+        # Not `leader_of`: after the end of a cluster, its brokers no longer see each other.
+        (node_id,) = self.running.broker.leadership.replicas_of(topic, partition)
+        if self._brokers[node_id].is_stopped:
+            raise RefusedError(asked, otherwise, f"broker {node_id} is stopped")
+        return self._brokers[node_id]
 
     def check_leaders(self, asked: str, topic: str, partition: int | None) -> None:
         """Check that the leader of a partition serves, or with None, those of all partitions.

@@ -14,11 +14,13 @@ class RefusedError(EmbeddedBrokerError):
 
     Attributes:
         code: Kafka's error code.
+        reason: the error and its message, without the call.
     """
 
     def __init__(self, asked: str, code: int, message: str | None = None) -> None:
         self.code = ErrorCode(code)
-        super().__init__(f"{asked}: {self.code.name}" + (f": {message}" if message else ""))
+        self.reason = self.code.name + (f": {message}" if message else "")
+        super().__init__(f"{asked}: {self.reason}")
 
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):
