@@ -52,6 +52,16 @@ FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
 SECTIONS = {name: name.replace("_fresh", ", fresh").replace("_", " ") for name in BROKERS}
 """The titles of the report sections, by the fixture of the broker."""
 SESSION = ("kafka_broker", "kafka_cluster")
+INSTEAD = {
+    "kafka_topic": '.create_topic("orders")',
+    "kafka_topics": '.create_topic("orders")',
+    "kafka_topic_factory": '.create_topic("orders")',
+    "kafka_producer": ".bootstrap_servers for a producer",
+    "kafka_consumer": ".bootstrap_servers for a consumer",
+    "kafka_faults": ".faults",
+    "kafka_schema_registry": ".schema_registry_url",
+}
+"""The fixtures that belong to `kafka_broker`, with the way to the same of another broker."""
 NAME_CHARACTERS_MAX = 200
 """Longest name of a topic or file from a test's name. Kafka allows 249 characters, file systems 255."""
 
@@ -115,7 +125,6 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
 
 
 def _checked_marker(node: Any) -> dict[str, Any]:
-    """Return `marker_arguments` of a running test. An invalid marker fails the test."""
     try:
         return marker_arguments(node)
     except WrongMarkerError as error:
@@ -401,6 +410,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     names = getattr(item, "fixturenames", ())
     if any(name in names and _is_ours(item, name) for name in FIXTURES):
         _checked_marker(item)
+        _reject_fixtures_of_another_broker(item)
+
+
+def _reject_fixtures_of_another_broker(item: Any) -> None:
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = [each[-1] for each in getattr(info, "name2fixturedefs", {}).values()]
+    requested = {name for each in definitions if each.func.__module__ != __name__ for name in each.argnames}
+    requested |= {*getattr(info, "initialnames", ())}
+    others = [name for name in BROKERS if name in requested and _is_ours(item, name)]
+    if not others or "kafka_broker" in requested:
+        return
+    for name, instead in INSTEAD.items():
+        if name in requested and _is_ours(item, name):
+            problem = f"{name} belongs to kafka_broker, which is another broker than {others[0]}"
+            advice = f"write {others[0]}{instead} instead, or also request kafka_broker if you mean that one"
+            pytest.fail(f"{problem}: {advice}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

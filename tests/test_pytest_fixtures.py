@@ -103,6 +103,48 @@ def test_a_fresh_broker_has_a_report_section_and_its_rules_are_checked(tree):
     assert pages == names
 
 
+@pytest.mark.parametrize("broker", ["kafka_cluster", "kafka_cluster_fresh", "kafka_broker_fresh"])
+def test_a_fixture_of_another_broker_than_the_requested_one_fails_in_one_line(tree, broker):
+    instead = {
+        "kafka_topic": 'create_topic("orders")',
+        "kafka_topics": 'create_topic("orders")',
+        "kafka_topic_factory": 'create_topic("orders")',
+        "kafka_producer": "bootstrap_servers for a producer",
+        "kafka_consumer": "bootstrap_servers for a consumer",
+        "kafka_faults": "faults",
+        "kafka_schema_registry": "schema_registry_url",
+    }
+    tests = "".join(f"def test_{name}({broker}, {name}): pass\n" for name in instead)
+    outcome = tree(
+        {
+            "conftest.py": f"""
+            import pytest
+
+            @pytest.fixture
+            def cluster({broker}):
+                return {broker}
+
+            @pytest.fixture
+            def rules(kafka_faults):
+                return kafka_faults
+            """,
+            "test_it.py": tests,
+            "test_wrapped.py": "def test_wrapped(cluster, rules): pass\n",
+            "test_aware.py": f"""
+            def test_both({broker}, kafka_broker, kafka_topic): assert kafka_topic in kafka_broker.topics()
+
+            def test_a_name({broker}, kafka_group): assert {broker}.offsets(kafka_group) == {{}}
+            """,
+        },
+        "-q",
+    )
+    assert outcome.counts() == {"error": len(instead) + 1, "passed": 2}, outcome.text
+    for name, advice in instead.items():
+        line = f"{name} belongs to kafka_broker, which is another broker than {broker}: write {broker}.{advice} instead"
+        assert outcome.text.count(f"\n{line}, or also request kafka_broker if you mean that one\n"), outcome.text
+    assert "Traceback" not in outcome.text
+
+
 def test_a_test_that_fails_without_its_broker_has_a_section_and_a_page(tree):
     outcome = tree(
         {

@@ -269,7 +269,7 @@ class Lifecycle:
         return self._thread is not None and self._thread.has_ended
 
     def look(self, function: Callable[[Core], Awaitable[Result]]) -> Result:
-        """Call a function that changes nothing, also after the broker has ended: its parts stay as they were."""
+        # Like `_ask`, and after the broker has ended, too: its parts stay as they were.
         thread, core = self._thread, self._core
         if thread is None or core is None or not thread.has_ended or self._process_id != os.getpid():
             core = self._of_core

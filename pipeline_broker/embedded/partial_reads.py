@@ -20,29 +20,17 @@ __all__ = ["FoundGroup", "Overview", "overview", "read_batches"]
 
 
 class FoundGroup(NamedTuple):
-    """A group, or the reason why it is not shown.
-
-    Attributes:
-        lag: of all partitions together; None if it is unknown.
-    """
-
     group_id: str
-    group: Group | None
-    lag: int | None
+    group: Group | None  # None: `problem` has the reason
+    lag: int | None  # of all partitions together; None if it is unknown
     problem: str
 
 
 class Overview(NamedTuple):
-    """The topics of a broker, without internal ones, and those of the wanted groups that exist.
-
-    Attributes:
-        problem: the reason why there are none; empty otherwise.
-    """
-
-    topics: Collection[str]
-    groups: Sequence[FoundGroup]
+    topics: Collection[str]  # without internal ones
+    groups: Sequence[FoundGroup]  # of the wanted ones, those that exist
     ahead_ms: int
-    problem: str
+    problem: str  # the reason why there are no topics and groups; empty otherwise
 
 
 async def overview(core: Core, group_ids: Iterable[str]) -> Overview:
@@ -69,11 +57,7 @@ def _find_group(brokers: Brokers, group_id: str) -> FoundGroup:
 
 
 async def read_batches(core: Core, topic: str) -> tuple[list[tuple[int, int, bytes]], list[tuple[int, str]]]:
-    """Return the batches of a topic like `RecordReader`, and the partitions that cannot be read, each with the reason.
-
-    Raises:
-        EmbeddedBrokerError: all brokers are stopped.
-    """
+    # The batches as in `RecordReader`, and the partitions that cannot be read, each with the reason.
     brokers = core.brokers
     known = brokers.running.broker.topics.get(topic)
     problems = []
