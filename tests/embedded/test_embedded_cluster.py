@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline_broker import (
     EmbeddedBroker,
@@ -337,6 +338,13 @@ def test_an_unknown_partition_or_group_is_refused(cluster, topic):
         cluster.leader_of(topic, "0")
     with EmbeddedCluster(brokers=2) as other, pytest.raises(RefusedError, match="COORDINATOR_NOT_AVAILABLE"):
         other.coordinator_of("g")
+
+
+def test_several_replicas_are_refused_with_the_reason(cluster):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    (created,) = admin.create_topics([NewTopic("replicated", 1, 3)]).values()
+    with pytest.raises(KafkaException, match="the 3 brokers of this cluster use one disk, so each partition has one"):
+        created.result(SECONDS_MAX)
 
 
 def test_other_systems_than_linux_are_refused_in_one_line(monkeypatch):
