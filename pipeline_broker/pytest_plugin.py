@@ -14,7 +14,7 @@ import itertools
 import operator
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -306,6 +306,8 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     def make(
         *names: str, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
     ) -> list[str]:
+        __tracebackhide__ = True
+        _check_names(names)
         number = next(_numbers)
         length = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
         made = [f"{_safe(request.node.name)[:length]}-{number}-{name}" for name in names]
@@ -314,6 +316,13 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
         return made
 
     return make
+
+
+def _check_names(names: Sequence[object]) -> None:
+    __tracebackhide__ = True
+    for wrong in (name for name in names if not isinstance(name, str)):
+        each = ", ".join(map(repr, wrong)) if isinstance(wrong, list | tuple) else "'orders', 'bills'"
+        raise pipeline_broker.EmbeddedBrokerError(f"write kafka_topics({each}): it needs names, not {wrong!r}")
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,12 @@ def test_topics_are_named_after_their_test_and_unique(tree):
     assert outcome.counts() == {"passed": 2}, outcome.text
 
 
+def test_a_list_of_topics_is_refused_with_the_call_to_write(tree):
+    outcome = tree({"test_it.py": "def test_it(kafka_topics): kafka_topics(['a', 'b'])\n"}, "-q")
+    assert outcome.counts() == {"failed": 1}
+    assert "EmbeddedBrokerError: write kafka_topics('a', 'b'): it needs names, not ['a', 'b']" in outcome.text
+
+
 def test_a_fresh_broker_has_the_modes_of_the_marker_and_may_be_closed(tree):
     outcome = tree(
         {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeline_broker.base.duration import seconds_of
 from pipeline_broker.embedded import groups, topics
@@ -24,11 +25,15 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutErro
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
+from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
 from pipeline_broker.embedded.observed import ObservedBroker
 from pipeline_broker.embedded.record_assertion import Expected, difference, expected_list
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.records.batch import NewRecord
+
+if TYPE_CHECKING:
+    from pipeline_broker.objects.store import ObjectStore
 
 __all__ = ["EmbeddedBroker"]
 
@@ -65,6 +70,28 @@ class EmbeddedBroker(ObservedBroker):
     Raises:
         EmbeddedBrokerError: an argument is invalid, or two of them contradict each other.
     """
+
+    def __init__(
+        self,
+        *,
+        mode: str = "pipelined",
+        settings: Mapping[str, SettingValue] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        store: str | ObjectStore | None = None,
+        flush: str = "os",
+        requests_max: int = REQUESTS_MAX,
+        schema_registry: bool = False,
+    ) -> None:
+        # Python names this class, and not its base, in the error for an unknown argument.
+        super().__init__(
+            mode=mode,
+            settings=settings,
+            data=data,
+            store=store,
+            flush=flush,
+            requests_max=requests_max,
+            schema_registry=schema_registry,
+        )
 
     # Topics and records
 

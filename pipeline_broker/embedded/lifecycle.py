@@ -53,13 +53,13 @@ class Lifecycle:
     def __init__(
         self,
         *,
-        mode: str = "pipelined",
-        settings: Mapping[str, SettingValue] | None = None,
-        data: str | os.PathLike[str] | None = None,
-        store: str | ObjectStore | None = None,
-        flush: str = "os",
-        requests_max: int = REQUESTS_MAX,
-        schema_registry: bool = False,
+        mode: str,
+        settings: Mapping[str, SettingValue] | None,
+        data: str | os.PathLike[str] | None,
+        store: str | ObjectStore | None,
+        flush: str,
+        requests_max: int,
+        schema_registry: bool,
     ) -> None:
         if data is not None and store is not None:
             raise EmbeddedBrokerError(
