@@ -22,6 +22,7 @@ DRAIN_SECONDS = 0.25
 # The longest wait of a start or stop until all brokers know of it.
 KNOWN_SECONDS_MAX = 5.0
 KNOWN_POLL_SECONDS = 0.001
+SIMILARITY_MIN = 0.75  # of a suggested topic, in difflib's terms
 DEADLINES_MAX = 1_000
 """`advance` runs up to this many timers one by one, and all further ones together."""
 
@@ -100,10 +101,18 @@ class Brokers:
         """
         known = self.running.broker.topics.get(topic)
         if known is None:
-            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.missing_topic(topic))
         for number in range(known.partitions):
             if partition in (None, number):
                 self.leader(asked, topic, number)
+
+    def missing_topic(self, topic: str) -> str:
+        import difflib  # noqa: PLC0415 - only errors need it
+
+        broker = self.running.broker
+        names = [each.name for each in broker.topics.all() if each.name not in broker.reserved_topics]
+        near = difflib.get_close_matches(topic, names, n=1, cutoff=SIMILARITY_MIN)
+        return f"the topic does not exist{f'; did you mean {near[0]}?' if near else ''}"
 
     def coordinator(self, asked: str, group: str) -> RestartableBroker | None:
         """Return the coordinator of a group, or None before the first group of all.

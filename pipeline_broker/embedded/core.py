@@ -39,6 +39,10 @@ TOPICS_ASKED_MAX = 1_000
 BEHIND_MAX = 20
 
 
+def _records(count: int) -> str:
+    return f"{count} record is" if count == 1 else f"{count} records are"
+
+
 class Core:
     """The broker, or the brokers of a cluster, over all runs, controlled by coroutines on their event loop.
 
@@ -387,10 +391,26 @@ class Core:
         def missing() -> str:
             return f"the topic {topic!r} has {reader.count} of {count} records"
 
-        found: RecordReader | RefusedError = await self.wait_until(check, within, missing)
+        try:
+            found: RecordReader | RefusedError = await self.wait_until(check, within, missing)
+        except WaitTimeoutError as error:
+            with trio.move_on_after(POLL_SECONDS_MAX):
+                error.hint = await self._hint(reader, topic)
+            error.args = (f"{error}{error.hint and f'; {error.hint}'}",)
+            raise
         if isinstance(found, RefusedError):
             raise found
         return found.batches
+
+    async def _hint(self, reader: RecordReader, topic: str) -> str:
+        async with self.turn:
+            if self.running.broker.topics.get(topic) is None:
+                return self.serving.missing_topic(topic)
+            undecided, after = await reader.count_undecided() if reader.is_committed else (0, 0)
+        if not undecided + after:
+            return ""
+        counts = [f"{_records(undecided)} in an open transaction"] * (undecided > 0)
+        return " and ".join([*counts, *[f"{_records(after)} after the start of one"] * (after > 0)])
 
     async def wait_assigned(self, group_id: str, members: int, within: Duration) -> Group:
         checked_name("wait_assigned: group", group_id)
@@ -451,8 +471,7 @@ class Core:
             return True if logs and not idle else None
 
         def missing() -> str:
-            return f"no consumer fetches from {topic!r}" + (
-                f", partitions {idle}" if idle else ": the topic does not exist"
-            )
+            state = f", partitions {idle}" if idle else f": {self.serving.missing_topic(topic)}"
+            return f"no consumer fetches from {topic!r}{state}"
 
         await self.wait_until(check, within, missing)

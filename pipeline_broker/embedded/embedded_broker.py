@@ -311,11 +311,13 @@ class EmbeddedBroker(ObservedBroker):
         """
         wanted = expected_list(expected)
         difference((), wanted, any_order=any_order, json=json)  # reject an invalid `expected` before waiting
+        hint = ""
         try:
             found = self._wait_records(ASSERT, topic, len(wanted), timeout, partition, is_committed=True)
-        except WaitTimeoutError:
+        except WaitTimeoutError as error:
+            hint = error.hint
             found = self._wait_records(ASSERT, topic, 0, WAIT_SECONDS, partition, is_committed=True)
-        return _asserted(topic, found, wanted, any_order=any_order, json=json)
+        return _asserted(topic, found, wanted, hint, any_order=any_order, json=json)
 
     async def assert_records_async(
         self,
@@ -330,11 +332,13 @@ class EmbeddedBroker(ObservedBroker):
         """Await `assert_records` from asyncio or Trio."""
         wanted = expected_list(expected)
         difference((), wanted, any_order=any_order, json=json)
+        hint = ""
         try:
             found = await self._wait_records_async(ASSERT, topic, len(wanted), timeout, partition, is_committed=True)
-        except WaitTimeoutError:
+        except WaitTimeoutError as error:
+            hint = error.hint
             found = await self._wait_records_async(ASSERT, topic, 0, WAIT_SECONDS, partition, is_committed=True)
-        return _asserted(topic, found, wanted, any_order=any_order, json=json)
+        return _asserted(topic, found, wanted, hint, any_order=any_order, json=json)
 
     # Groups
 
@@ -514,7 +518,10 @@ class EmbeddedBroker(ObservedBroker):
         self._ask(functools.partial(self._of_core.advance, checked_seconds("advance", seconds)))
 
 
-def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool, json: bool) -> list[Record]:
+def _asserted(
+    topic: str, found: list[Record], wanted: list[Expected], hint: str, *, any_order: bool, json: bool
+) -> list[Record]:
     if (differing := difference(found, wanted, any_order=any_order, json=json)) is not None:
-        raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}")
+        cause = hint and f"\n{hint}"
+        raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}{cause}")
     return found

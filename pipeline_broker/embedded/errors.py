@@ -25,3 +25,5 @@ class RefusedError(EmbeddedBrokerError):
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):
     """A wait timed out; the message describes the actual state."""
+
+    hint = ""  # a possible cause, which is part of the message
