@@ -14,7 +14,7 @@ import itertools
 import operator
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -52,6 +52,16 @@ FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
 SECTIONS = {name: name.replace("_fresh", ", fresh").replace("_", " ") for name in BROKERS}
 """The titles of the report sections, by the fixture of the broker."""
 SESSION = ("kafka_broker", "kafka_cluster")
+INSTEAD = {
+    "kafka_topic": '.create_topic("orders")',
+    "kafka_topics": '.create_topic("orders")',
+    "kafka_topic_factory": '.create_topic("orders")',
+    "kafka_producer": ".bootstrap_servers for a producer",
+    "kafka_consumer": ".bootstrap_servers for a consumer",
+    "kafka_faults": ".faults",
+    "kafka_schema_registry": ".schema_registry_url",
+}
+"""The fixtures that belong to `kafka_broker`, with the way to the same of another broker."""
 NAME_CHARACTERS_MAX = 200
 """Longest name of a topic or file from a test's name. Kafka allows 249 characters, file systems 255."""
 
@@ -115,7 +125,6 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
 
 
 def _checked_marker(node: Any) -> dict[str, Any]:
-    """Return `marker_arguments` of a running test. An invalid marker fails the test."""
     try:
         return marker_arguments(node)
     except WrongMarkerError as error:
@@ -297,6 +306,8 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     def make(
         *names: str, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
     ) -> list[str]:
+        __tracebackhide__ = True
+        _check_names(names)
         number = next(_numbers)
         length = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
         made = [f"{_safe(request.node.name)[:length]}-{number}-{name}" for name in names]
@@ -305,6 +316,13 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
         return made
 
     return make
+
+
+def _check_names(names: Sequence[object]) -> None:
+    __tracebackhide__ = True
+    for wrong in (name for name in names if not isinstance(name, str)):
+        each = ", ".join(map(repr, wrong)) if isinstance(wrong, list | tuple) else "'orders', 'bills'"
+        raise pipeline_broker.EmbeddedBrokerError(f"write kafka_topics({each}): it needs names, not {wrong!r}")
 
 
 @pytest.fixture(scope="session")
@@ -401,6 +419,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     names = getattr(item, "fixturenames", ())
     if any(name in names and _is_ours(item, name) for name in FIXTURES):
         _checked_marker(item)
+        _reject_fixtures_of_another_broker(item)
+
+
+def _reject_fixtures_of_another_broker(item: Any) -> None:
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = [each[-1] for each in getattr(info, "name2fixturedefs", {}).values()]
+    requested = {name for each in definitions if each.func.__module__ != __name__ for name in each.argnames}
+    requested |= {*getattr(info, "initialnames", ())}
+    others = [name for name in BROKERS if name in requested and _is_ours(item, name)]
+    if not others or "kafka_broker" in requested:
+        return
+    for name, instead in INSTEAD.items():
+        if name in requested and _is_ours(item, name):
+            problem = f"{name} belongs to kafka_broker, which is another broker than {others[0]}"
+            advice = f"write {others[0]}{instead} instead, or also request kafka_broker if you mean that one"
+            pytest.fail(f"{problem}: {advice}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

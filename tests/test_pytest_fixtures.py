@@ -33,6 +33,12 @@ def test_topics_are_named_after_their_test_and_unique(tree):
     assert outcome.counts() == {"passed": 2}, outcome.text
 
 
+def test_a_list_of_topics_is_refused_with_the_call_to_write(tree):
+    outcome = tree({"test_it.py": "def test_it(kafka_topics): kafka_topics(['a', 'b'])\n"}, "-q")
+    assert outcome.counts() == {"failed": 1}
+    assert "EmbeddedBrokerError: write kafka_topics('a', 'b'): it needs names, not ['a', 'b']" in outcome.text
+
+
 def test_a_fresh_broker_has_the_modes_of_the_marker_and_may_be_closed(tree):
     outcome = tree(
         {
@@ -101,6 +107,79 @@ def test_a_fresh_broker_has_a_report_section_and_its_rules_are_checked(tree):
     pages = sorted(page.name for page in (tree.folder / "dumps").iterdir())
     names = ["test_it.py-test_fails-fresh.html", "test_it.py-test_fails.html", "test_it.py-test_forgets-fresh.html"]
     assert pages == names
+
+
+@pytest.mark.parametrize("broker", ["kafka_cluster", "kafka_cluster_fresh", "kafka_broker_fresh"])
+def test_a_fixture_of_another_broker_than_the_requested_one_fails_in_one_line(tree, broker):
+    instead = {
+        "kafka_topic": 'create_topic("orders")',
+        "kafka_topics": 'create_topic("orders")',
+        "kafka_topic_factory": 'create_topic("orders")',
+        "kafka_producer": "bootstrap_servers for a producer",
+        "kafka_consumer": "bootstrap_servers for a consumer",
+        "kafka_faults": "faults",
+        "kafka_schema_registry": "schema_registry_url",
+    }
+    tests = "".join(f"def test_{name}({broker}, {name}): pass\n" for name in instead)
+    outcome = tree(
+        {
+            "conftest.py": f"""
+            import pytest
+
+            @pytest.fixture
+            def cluster({broker}):
+                return {broker}
+
+            @pytest.fixture
+            def rules(kafka_faults):
+                return kafka_faults
+            """,
+            "test_it.py": tests,
+            "test_wrapped.py": "def test_wrapped(cluster, rules): pass\n",
+            "test_aware.py": f"""
+            def test_both({broker}, kafka_broker, kafka_topic): assert kafka_topic in kafka_broker.topics()
+
+            def test_a_name({broker}, kafka_group): assert {broker}.offsets(kafka_group) == {{}}
+            """,
+        },
+        "-q",
+    )
+    assert outcome.counts() == {"error": len(instead) + 1, "passed": 2}, outcome.text
+    for name, advice in instead.items():
+        line = f"{name} belongs to kafka_broker, which is another broker than {broker}: write {broker}.{advice} instead"
+        assert outcome.text.count(f"\n{line}, or also request kafka_broker if you mean that one\n"), outcome.text
+    assert "Traceback" not in outcome.text
+
+
+def test_a_test_that_fails_without_its_broker_has_a_section_and_a_page(tree):
+    outcome = tree(
+        {
+            "test_it.py": """
+            def test_stops(kafka_cluster):
+                kafka_cluster.create_topic("stopped", partitions=3)
+                for number in range(3):
+                    kafka_cluster.produce("stopped", f"value-{number}", partition=number)
+                kafka_cluster.stop(kafka_cluster.leader_of("stopped", 1))
+                assert False
+
+            def test_closes(kafka_broker):
+                kafka_broker.produce("closed", "value-3")
+                kafka_broker.close()
+                assert False
+
+            def test_is_undisturbed(kafka_broker, kafka_cluster):
+                assert kafka_broker.topics() == {"closed": 1}
+                assert len(kafka_cluster.records("stopped")) == 3
+            """
+        },
+        "-q",
+        "--kafka-dump=dumps",
+    )
+    assert outcome.counts() == {"failed": 2, "passed": 1}, outcome.text
+    assert [f"value-{number}" in outcome.text for number in range(4)] == [True, False, True, True], outcome.text
+    assert re.search(r"LEADER_NOT_AVAILABLE: broker \d is stopped", outcome.text)
+    pages = {page.name for page in (tree.folder / "dumps").iterdir()}
+    assert pages == {"test_it.py-test_stops-cluster.html", "test_it.py-test_closes.html"}
 
 
 def test_a_cluster_of_the_session_is_an_island_for_each_test_and_a_fresh_one_is_of_the_test(tree):

@@ -38,8 +38,8 @@ def checked_seconds(asked: str, value: object) -> float:
     found = seconds_of(value)
     if found is None or not 0 <= found <= SECONDS_MAX:
         raise EmbeddedBrokerError(
-            f"{asked} needs a time of at least 0 and at most 100 years, as seconds, a text such as '3s' or a timedelta,"
-            f" not {value!r}"
+            f"{asked} needs a time of at least 0 and at most 100 years, as seconds, a timedelta, or a text such as '3s'"
+            f" with the unit us, ms, s, m, h or d, not {value!r}"
         )
     return found
 

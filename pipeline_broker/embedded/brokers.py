@@ -8,12 +8,12 @@ from pathlib import Path
 import trio
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_BROKER
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
 from pipeline_broker.node.errors import StartError
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 
 __all__ = ["Brokers"]
 
@@ -22,6 +22,7 @@ DRAIN_SECONDS = 0.25
 # The longest wait of a start or stop until all brokers know of it.
 KNOWN_SECONDS_MAX = 5.0
 KNOWN_POLL_SECONDS = 0.001
+SIMILARITY_MIN = 0.75  # of a suggested topic, in difflib's terms
 DEADLINES_MAX = 1_000
 """`advance` runs up to this many timers one by one, and all further ones together."""
 
@@ -80,15 +81,17 @@ class Brokers:
         Raises:
             RefusedError: the partition does not exist, or its leader is stopped.
         """
-        broker = self.running.broker
-        known = broker.topics.get(topic)
+        known = self.running.broker.topics.get(topic)
         if known is None or not 0 <= partition < known.partitions:
             raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
-        leader = broker.leadership.leader_of(topic, partition).broker_id
-        if leader == NO_BROKER or self._brokers[leader].is_stopped:
-            (replica, *_) = broker.leadership.replicas_of(topic, partition)
-            raise RefusedError(asked, ErrorCode.LEADER_NOT_AVAILABLE, f"broker {replica} is stopped")
-        return self._brokers[leader]
+        return self._serving(asked, topic, partition, ErrorCode.LEADER_NOT_AVAILABLE)
+
+    def _serving(self, asked: str, topic: str, partition: int, otherwise: ErrorCode) -> RestartableBroker:
+        # Not `leader_of`: after the end of a cluster, its brokers no longer see each other.
+        (node_id,) = self.running.broker.leadership.replicas_of(topic, partition)
+        if self._brokers[node_id].is_stopped:
+            raise RefusedError(asked, otherwise, f"broker {node_id} is stopped")
+        return self._brokers[node_id]
 
     def check_leaders(self, asked: str, topic: str, partition: int | None) -> None:
         """Check that the leader of a partition serves, or with None, those of all partitions.
@@ -98,26 +101,41 @@ class Brokers:
         """
         known = self.running.broker.topics.get(topic)
         if known is None:
-            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.missing_topic(topic))
         for number in range(known.partitions):
             if partition in (None, number):
                 self.leader(asked, topic, number)
 
-    def coordinator(self, group: str) -> RestartableBroker:
-        """Return the coordinator of a group.
+    def missing_topic(self, topic: str) -> str:
+        import difflib  # noqa: PLC0415 - only errors need it
+
+        broker = self.running.broker
+        names = [each.name for each in broker.topics.all() if each.name not in broker.reserved_topics]
+        near = difflib.get_close_matches(topic, names, n=1, cutoff=SIMILARITY_MIN)
+        return f"the topic does not exist{f'; did you mean {near[0]}?' if near else ''}"
+
+    def coordinator(self, asked: str, group: str) -> RestartableBroker | None:
+        """Return the coordinator of a group, or None before the first group of all.
 
         Raises:
-            RefusedError: the coordinator is stopped, or no group exists.
+            RefusedError: the coordinator is stopped.
         """
-        for each in self:
-            if not each.is_stopped and not isinstance(each.running.broker.groups.coordinator_of(group), ErrorCode):
-                return each
-        stopped = "its broker is stopped, or no group exists"
-        raise RefusedError(f"coordinator_of({group!r})", ErrorCode.COORDINATOR_NOT_AVAILABLE, stopped)
+        topic = self.running.broker.groups.topic
+        if not topic.exists:
+            return None
+        return self._serving(asked, topic.name, topic.partition_of(group), ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def end_of(self, topic: str, partition: int) -> int | None:
-        logs = (running.broker.logs.find(topic, partition) for running in self.all_running)
-        return next((log.high_watermark for log in logs if log is not None), None)
+    def check_coordinators(self, asked: str) -> None:
+        topic = self.running.broker.topics.get(OFFSETS_TOPIC)
+        for partition in range(0 if topic is None else topic.partitions):
+            self._serving(asked, OFFSETS_TOPIC, partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def end_of(self, asked: str, topic: str, partition: int) -> int | None:
+        known = self.running.broker.topics.get(topic)
+        if known is None or not 0 <= partition < known.partitions:
+            return None
+        log = self.leader(asked, topic, partition).running.broker.logs.find(topic, partition)
+        return None if log is None else log.high_watermark
 
     # Starts and stops
 

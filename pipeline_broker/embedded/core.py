@@ -13,8 +13,8 @@ from pipeline_broker.broker.group_views import list_groups
 from pipeline_broker.embedded.arguments import Duration, checked_name, checked_number, checked_offsets, checked_seconds
 from pipeline_broker.embedded.brokers import Brokers
 from pipeline_broker.embedded.clock import AdvancedClock
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
-from pipeline_broker.embedded.groups import delete_groups, describe_groups, offset_views
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
+from pipeline_broker.embedded.groups import delete_groups, describe_group, offset_views, offsets
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
@@ -37,6 +37,10 @@ POLL_SECONDS_MAX = 1.0
 TOPICS_ASKED_MAX = 1_000
 # The number of partitions that an error names.
 BEHIND_MAX = 20
+
+
+def _records(count: int) -> str:
+    return f"{count} record is" if count == 1 else f"{count} records are"
 
 
 class Core:
@@ -325,41 +329,60 @@ class Core:
         Not every change is noticed, so `check` is also called every POLL_SECONDS_MAX seconds.
 
         Args:
-            check: returns None if the condition does not hold yet.
+            check: returns None if the condition does not hold yet, or raises RefusedError while a stopped broker hides
+                whether it holds.
             missing: describes the actual state for the error.
 
         Raises:
             WaitTimeoutError: `check` returned None until the timeout.
+            RefusedError: a broker that the condition is about was stopped at the timeout.
         """
         timeout_seconds = checked_seconds("timeout", within)
+        refused: RefusedError | None = None
         with trio.move_on_after(timeout_seconds):
             while True:
                 # Count before the check: a change during the check must cause another one.
                 count = self._changes_count
                 async with self.turn:
-                    found = await check()
+                    try:
+                        found, refused = await check(), None
+                    except RefusedError as error:  # another thread can start the broker
+                        found, refused = None, error
                 if found is not None:
                     return found
                 if count == self._changes_count:
                     with trio.move_on_after(POLL_SECONDS_MAX):
                         await self._changes.park()
-        raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
+        raise refused or WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
+
+    def _check_leaders(self, asked: str, topic: str, partition: int | None) -> bool:
+        known = self.running.broker.topics.get(topic)
+        is_there = known is not None and (partition is None or 0 <= partition < known.partitions)
+        if is_there:
+            self.serving.check_leaders(asked, topic, partition)
+        return is_there
 
     def record_reader(self, topic: str, partition: int | None, *, is_committed: bool) -> RecordReader:
         brokers = [running.broker for running in self.all_running]
         return RecordReader(brokers, topic, partition, is_committed=is_committed)
 
     async def wait_records(
-        self, topic: str, count: int, partition: int | None, within: Duration, *, is_committed: bool
+        self, asked: str, topic: str, count: int, partition: int | None, within: Duration, *, is_committed: bool
     ) -> list[tuple[int, int, bytes]]:
-        self.note_topic(checked_name("wait_records: topic", topic))
-        checked_number("wait_records: count", count, 0)
+        self.note_topic(checked_name(f"{asked}: topic", topic))
+        checked_number(f"{asked}: count", count, 0)
         if partition is not None:
-            checked_number("wait_records: partition", partition)
+            checked_number(f"{asked}: partition", partition)
         reader = self.record_reader(topic, partition, is_committed=is_committed)
 
-        async def check() -> RecordReader | None:
+        async def check() -> RecordReader | RefusedError | None:
             nonlocal reader
+            try:
+                self._check_leaders(f"{asked}({topic!r})", topic, partition)
+            except RefusedError as error:
+                if count:
+                    raise
+                return error
             if reader.brokers != [running.broker for running in self.all_running]:  # one was restarted
                 reader = self.record_reader(topic, partition, is_committed=is_committed)
             await reader.read()
@@ -368,22 +391,41 @@ class Core:
         def missing() -> str:
             return f"the topic {topic!r} has {reader.count} of {count} records"
 
-        return (await self.wait_until(check, within, missing)).batches
+        try:
+            found: RecordReader | RefusedError = await self.wait_until(check, within, missing)
+        except WaitTimeoutError as error:
+            with trio.move_on_after(POLL_SECONDS_MAX):
+                error.hint = await self._hint(reader, topic)
+            error.args = (f"{error}{error.hint and f'; {error.hint}'}",)
+            raise
+        if isinstance(found, RefusedError):
+            raise found
+        return found.batches
+
+    async def _hint(self, reader: RecordReader, topic: str) -> str:
+        async with self.turn:
+            if self.running.broker.topics.get(topic) is None:
+                return self.serving.missing_topic(topic)
+            undecided, after = await reader.count_undecided() if reader.is_committed else (0, 0)
+        if not undecided + after:
+            return ""
+        counts = [f"{_records(undecided)} in an open transaction"] * (undecided > 0)
+        return " and ".join([*counts, *[f"{_records(after)} after the start of one"] * (after > 0)])
 
     async def wait_assigned(self, group_id: str, members: int, within: Duration) -> Group:
         checked_name("wait_assigned: group", group_id)
         checked_number("wait_assigned: members", members, 0)
-        last: list[Group] = []
+        last: Group | None = None
 
         async def check() -> Group | None:
-            last[:] = describe_groups(self.all_running, group_id)
-            is_there = bool(last) and last[0].state == "Stable" and len(last[0].members) == members
-            return last[0] if is_there else None
+            nonlocal last
+            last = describe_group(f"wait_assigned({group_id!r})", self.serving, group_id)
+            return last if last is not None and last.state == "Stable" and len(last.members) == members else None
 
         def missing() -> str:
-            if not last:
+            if last is None:
                 return f"the group {group_id!r} does not exist"
-            return f"the group {group_id!r} is {last[0].state} with {len(last[0].members)} of {members} members"
+            return f"the group {group_id!r} is {last.state} with {len(last.members)} of {members} members"
 
         return await self.wait_until(check, within, missing)
 
@@ -395,10 +437,12 @@ class Core:
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
         async def check() -> dict[tuple[str, int], int] | None:
-            views = offset_views(self.serving, group_id)
-            found = {(it.topic, it.partition): it.committed for it in views if it.committed is not None}
+            asked = f"wait_committed({group_id!r})"
+            found = offsets(asked, self.serving, group_id)
             # Consumers commit nothing for an empty partition, so it counts only if `wanted` names it.
-            ends = wanted or {(it.topic, it.partition): it.end for it in views if it.end}
+            ends = wanted or {
+                (it.topic, it.partition): it.end for it in offset_views(asked, self.serving, group_id) if it.end
+            }
             behind.clear()
             for place, end in ends.items():
                 if found.get(place, -1) < end:
@@ -419,14 +463,15 @@ class Core:
         idle: list[int] = []
 
         async def check() -> bool | None:
+            if not self._check_leaders(f"wait_fetching({topic!r})", topic, None):
+                return None
             brokers = [running.broker for running in self.all_running]
             logs = [(broker, log) for broker in brokers for log in broker.logs.partitions(topic)]
             idle[:] = [log.partition for broker, log in logs if not broker.fetches.is_watched(log)]
             return True if logs and not idle else None
 
         def missing() -> str:
-            return f"no consumer fetches from {topic!r}" + (
-                f", partitions {idle}" if idle else ": the topic does not exist"
-            )
+            state = f", partitions {idle}" if idle else f": {self.serving.missing_topic(topic)}"
+            return f"no consumer fetches from {topic!r}{state}"
 
         await self.wait_until(check, within, missing)

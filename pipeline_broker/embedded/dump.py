@@ -10,17 +10,19 @@ import datetime as dt
 import html
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.base.lag import total_lag
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.embedded.shown import Group, Record
+from pipeline_broker.embedded.partial_reads import FoundGroup, overview, read_batches
+from pipeline_broker.embedded.shown import Record, decoded
 from pipeline_broker.traces.spans import wall_clock_offset_ns
 
 if TYPE_CHECKING:
+    from pipeline_broker.embedded.core import Core
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.faults.rule import Rule
     from pipeline_broker.telemetry.recent_requests import AnsweredRequest, RequestNames
@@ -69,45 +71,50 @@ class Seen:
     heading: str
     requests: Sequence[AnsweredRequest]
     topics: Sequence[str]
-    groups: Sequence[Group]
+    groups: Sequence[FoundGroup]
     rules: Sequence[Rule]
 
 
 def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) -> Seen:
-    """Collect a report from a running broker.
+    """Collect a report from a broker, which may have ended.
 
     Args:
         rules: the fault rules to list.
         since_ns: omit requests that were answered before this time of `time.monotonic_ns`.
     """
-    recent = [it for it in broker.requests() if max(it.completed_ns, it.received_ns) >= since_ns]
+    every, topics_asked = broker.look(_used)
+    recent = [it for it in every if max(it.completed_ns, it.received_ns) >= since_ns]
     requests = sorted(recent, key=lambda request: request.received_ns)
     named = [request.names for request in requests[-HTML_REQUESTS_MAX:]]
-    there = broker.topics()
+    there = broker.look(partial(overview, group_ids={group for names in named for group in names.groups}))
     # Clients of earlier tests still ask for the metadata of their topics, without a partition.
     places = [place for names in named for place in names.partitions]
-    topics = dict.fromkeys(topic for topic, partition in places if topic in there and partition != WHOLE_TOPIC)
-    for topic in broker.topics_asked():
+    topics = dict.fromkeys(topic for topic, partition in places if topic in there.topics and partition != WHOLE_TOPIC)
+    for topic in topics_asked:
         topics.pop(topic, None)
-        if topic in there:
+        if topic in there.topics:
             topics[topic] = None
-    groups = {group for names in named for group in names.groups}
-    ahead = broker.clock_ahead_seconds
-    clock = f", its clock {_days(ahead)} ahead" if ahead else ""
+    clock = f", its clock {_days(there.ahead_ms / 1000)} ahead" if there.ahead_ms else ""
+    state = ", as it was when it ended" if broker.has_ended else ""
+    problem = f"; topics and groups are not shown: {there.problem}" if there.problem else ""
     return Seen(
-        heading=f"{broker!r} at {_iso(time.time_ns() // 1_000_000)}{clock}",
+        heading=f"{broker!r} at {_iso(time.time_ns() // 1_000_000)}{clock}{state}{problem}",
         requests=requests,
         topics=list(topics),
-        groups=[group for group in broker.groups() if group.group_id in groups][:GROUPS_MAX],
+        groups=there.groups[:GROUPS_MAX],
         rules=rules,
     )
 
 
 def is_used(broker: EmbeddedBroker) -> bool:
     try:
-        return bool(broker.requests() or broker.topics_asked())
-    except EmbeddedBrokerError:  # the broker has ended
+        return any(broker.look(_used))
+    except EmbeddedBrokerError:  # the broker of another process
         return False
+
+
+async def _used(core: Core) -> tuple[list[AnsweredRequest], list[str]]:
+    return core.requests(), list(core.topics_asked)
 
 
 def report(broker: EmbeddedBroker, rules: Sequence[Rule], since_ns: int, page: Path | None, title: str) -> str:
@@ -138,7 +145,7 @@ def as_text(broker: EmbeddedBroker, seen: Seen) -> str:
     lines += _lines(REQUEST_COLUMNS, _request_rows(requests))
     if seen.rules:
         lines += ["fault rules:", *_lines(RULE_COLUMNS, _rule_rows(seen.rules))]
-    lines += ["groups:", *_lines(GROUP_COLUMNS, _group_rows(broker, seen.groups))]
+    lines += ["groups:", *_lines(GROUP_COLUMNS, _group_rows(seen.groups))]
     lines += [f"records, the last {TEXT_RECORDS_MAX} of each topic:"]
     lines += _lines(RECORD_COLUMNS, _record_rows(broker, seen.topics[-TEXT_TOPICS_MAX:], TEXT_RECORDS_MAX))
     return "\n".join(lines)
@@ -148,7 +155,7 @@ def as_html(broker: EmbeddedBroker, seen: Seen, title: str) -> str:
     """Return the report as an HTML page, with more requests, topics and records than `as_text`."""
     tables = (
         ("Records", RECORD_COLUMNS, _record_rows(broker, seen.topics[-HTML_TOPICS_MAX:], HTML_RECORDS_MAX)),
-        ("Groups", GROUP_COLUMNS, _group_rows(broker, seen.groups)),
+        ("Groups", GROUP_COLUMNS, _group_rows(seen.groups)),
         ("Fault rules", RULE_COLUMNS, _rule_rows(seen.rules)),
         ("Requests", REQUEST_COLUMNS, _request_rows(seen.requests[-HTML_REQUESTS_MAX:])),
     )
@@ -199,25 +206,27 @@ def _rule_rows(rules: Sequence[Rule]) -> Iterable[Row]:
         yield str(rule), rule.matched, rule.hits
 
 
-def _group_rows(broker: EmbeddedBroker, groups: Sequence[Group]) -> Iterable[Row]:
-    for group in groups:
-        known = total_lag(broker.lag(group.group_id).values())
+def _group_rows(groups: Sequence[FoundGroup]) -> Iterable[Row]:
+    for group_id, group, known, problem in groups:
         lag = "-" if known is None else known
+        if group is None:
+            yield group_id, "-", problem, "", "", "", lag
+            continue
+        head = group_id, group.group_type, group.state
         if not group.members:
-            yield group.group_id, group.group_type, group.state, "", "", "", lag
+            yield (*head, "", "", "", lag)
         for member in group.members:
             assignment = " ".join(_assigned(*found) for found in sorted(member.assignment.items()))
-            yield (*_head(group), member.member_id, member.client_id, assignment, lag)
-
-
-def _head(group: Group) -> tuple[str, str, str]:
-    return group.group_id, group.group_type, group.state
+            yield (*head, member.member_id, member.client_id, assignment, lag)
 
 
 def _record_rows(broker: EmbeddedBroker, topics: Sequence[str], records_max: int) -> Iterable[Row]:
     for topic in topics:
-        for record in broker.records(topic, committed=False)[-records_max:]:
+        batches, problems = broker.look(partial(read_batches, topic=topic))
+        for record in list(decoded(topic, batches))[-records_max:]:
             yield _record_row(record)
+        for partition, problem in problems[:records_max]:
+            yield topic, partition, "-", "-", "-", problem, ""
 
 
 def _record_row(record: Record) -> Row:

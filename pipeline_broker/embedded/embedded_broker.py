@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeline_broker.base.duration import seconds_of
 from pipeline_broker.embedded import groups, topics
@@ -24,17 +25,22 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutErro
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
+from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
 from pipeline_broker.embedded.observed import ObservedBroker
 from pipeline_broker.embedded.record_assertion import Expected, difference, expected_list
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.records.batch import NewRecord
 
+if TYPE_CHECKING:
+    from pipeline_broker.objects.store import ObjectStore
+
 __all__ = ["EmbeddedBroker"]
 
 __tracebackhide__ = True  # pytest shows the caller's line instead of this module
 Result = TypeVar("Result")
 
+ASSERT = "assert_records"
 WAIT_SECONDS = 10.0
 
 
@@ -64,6 +70,28 @@ class EmbeddedBroker(ObservedBroker):
     Raises:
         EmbeddedBrokerError: an argument is invalid, or two of them contradict each other.
     """
+
+    def __init__(
+        self,
+        *,
+        mode: str = "pipelined",
+        settings: Mapping[str, SettingValue] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        store: str | ObjectStore | None = None,
+        flush: str = "os",
+        requests_max: int = REQUESTS_MAX,
+        schema_registry: bool = False,
+    ) -> None:
+        # Python names this class, and not its base, in the error for an unknown argument.
+        super().__init__(
+            mode=mode,
+            settings=settings,
+            data=data,
+            store=store,
+            flush=flush,
+            requests_max=requests_max,
+            schema_registry=schema_registry,
+        )
 
     # Topics and records
 
@@ -195,8 +223,14 @@ class EmbeddedBroker(ObservedBroker):
             WaitTimeoutError: the topic had fewer records after `timeout` seconds.
             EmbeddedBrokerError: an event loop runs in this thread; await `wait_records_async` there.
         """
-        work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
-        return list(decoded(topic, self._wait("wait_records", work, timeout)))
+        return self._wait_records("wait_records", topic, count, timeout, partition, is_committed=committed)
+
+    def _wait_records(
+        self, asked: str, topic: str, count: int, timeout: Duration, partition: int | None, *, is_committed: bool
+    ) -> list[Record]:
+        wait = self._of_core.wait_records
+        work = functools.partial(wait, asked, topic, count, partition, timeout, is_committed=is_committed)
+        return list(decoded(topic, self._wait(asked, work, timeout)))
 
     async def wait_records_async(
         self,
@@ -208,7 +242,20 @@ class EmbeddedBroker(ObservedBroker):
         committed: bool = True,
     ) -> list[Record]:
         """Await `wait_records` from asyncio or Trio."""
-        work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
+        return await self._wait_records_async("wait_records", topic, count, timeout, partition, is_committed=committed)
+
+    async def _wait_records_async(
+        self,
+        asked: str,
+        topic: str,
+        count: int,
+        timeout: Duration,  # noqa: ASYNC109 - see wait_records_async
+        partition: int | None,
+        *,
+        is_committed: bool,
+    ) -> list[Record]:
+        wait = self._of_core.wait_records
+        work = functools.partial(wait, asked, topic, count, partition, timeout, is_committed=is_committed)
         return list(decoded(topic, await self._wait_async(work)))
 
     def wait_fetching(self, topic: str, *, timeout: Duration = WAIT_SECONDS) -> None:
@@ -264,11 +311,13 @@ class EmbeddedBroker(ObservedBroker):
         """
         wanted = expected_list(expected)
         difference((), wanted, any_order=any_order, json=json)  # reject an invalid `expected` before waiting
+        hint = ""
         try:
-            found = self.wait_records(topic, len(wanted), timeout=timeout, partition=partition)
-        except WaitTimeoutError:
-            found = self.wait_records(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order, json=json)
+            found = self._wait_records(ASSERT, topic, len(wanted), timeout, partition, is_committed=True)
+        except WaitTimeoutError as error:
+            hint = error.hint
+            found = self._wait_records(ASSERT, topic, 0, WAIT_SECONDS, partition, is_committed=True)
+        return _asserted(topic, found, wanted, hint, any_order=any_order, json=json)
 
     async def assert_records_async(
         self,
@@ -283,17 +332,19 @@ class EmbeddedBroker(ObservedBroker):
         """Await `assert_records` from asyncio or Trio."""
         wanted = expected_list(expected)
         difference((), wanted, any_order=any_order, json=json)
+        hint = ""
         try:
-            found = await self.wait_records_async(topic, len(wanted), timeout=timeout, partition=partition)
-        except WaitTimeoutError:
-            found = await self.wait_records_async(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order, json=json)
+            found = await self._wait_records_async(ASSERT, topic, len(wanted), timeout, partition, is_committed=True)
+        except WaitTimeoutError as error:
+            hint = error.hint
+            found = await self._wait_records_async(ASSERT, topic, 0, WAIT_SECONDS, partition, is_committed=True)
+        return _asserted(topic, found, wanted, hint, any_order=any_order, json=json)
 
     # Groups
 
     def groups(self) -> list[Group]:
         """Return all groups, ordered by name."""
-        return self._on_core(lambda core: groups.describe_groups(core.all_running))
+        return self._on_core(lambda core: groups.describe_groups(core.serving))
 
     def wait_assigned(self, group: str, *, members: int = 1, timeout: Duration = WAIT_SECONDS) -> Group:
         """Wait until a group is stable with exactly `members` members, and return it.
@@ -357,7 +408,7 @@ class EmbeddedBroker(ObservedBroker):
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
         checked_name("offsets: group", group)
-        return self._on_core(lambda core: groups.offsets(core.serving, group))
+        return self._on_core(lambda core: groups.offsets(f"offsets({group!r})", core.serving, group))
 
     def lag(self, group: str) -> dict[tuple[str, int], int | None]:
         """Return the lag of a group in each partition that it has committed or is assigned.
@@ -366,7 +417,7 @@ class EmbeddedBroker(ObservedBroker):
         Deleted records and transaction markers count.
         """
         checked_name("lag: group", group)
-        return self._on_core(lambda core: groups.lags(core.serving, group))
+        return self._on_core(lambda core: groups.lags(f"lag({group!r})", core.serving, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:
         """End the session of a member now, as after its session timeout, and return its id.
@@ -392,10 +443,13 @@ class EmbeddedBroker(ObservedBroker):
     @functools.cached_property
     def faults(self) -> EmbeddedFaults:
         """The broker's fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
-        return EmbeddedFaults(self._on_faults)
+        return EmbeddedFaults(self._on_faults, self._check_coordinator)
 
     def _on_faults(self, function: Callable[[Sequence[Faults]], Result]) -> Result:
         return self._on_core_at_once(lambda core: function([each.broker.faults for each in core.all_running]))
+
+    def _check_coordinator(self, asked: str, group: str) -> None:
+        self._on_core_at_once(lambda core: core.serving.coordinator(asked, group))
 
     @contextlib.contextmanager
     def island(self) -> Iterator[Island]:
@@ -464,7 +518,10 @@ class EmbeddedBroker(ObservedBroker):
         self._ask(functools.partial(self._of_core.advance, checked_seconds("advance", seconds)))
 
 
-def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool, json: bool) -> list[Record]:
+def _asserted(
+    topic: str, found: list[Record], wanted: list[Expected], hint: str, *, any_order: bool, json: bool
+) -> list[Record]:
     if (differing := difference(found, wanted, any_order=any_order, json=json)) is not None:
-        raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}")
+        cause = hint and f"\n{hint}"
+        raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}{cause}")
     return found

@@ -9,10 +9,11 @@ from typing import Protocol, Self, TypeVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded.arguments import SettingValue, checked_name, checked_number, setting_texts
 from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
-from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
@@ -139,7 +140,7 @@ class EmbeddedCluster(EmbeddedBroker):
         A rule that begins here applies at all brokers, which count its requests together. A broker that is started
         later does not have it.
         """
-        return EmbeddedFaults(self._on_faults, [broker.faults for broker in self.brokers])
+        return EmbeddedFaults(self._on_faults, self._check_coordinator, [broker.faults for broker in self.brokers])
 
     def start(self, broker: ClusterBroker | None = None) -> Self:
         """Start the cluster, or a stopped broker again, with its data and address.
@@ -161,7 +162,8 @@ class EmbeddedCluster(EmbeddedBroker):
         """Stop a broker and return once the others know it. Its data stays.
 
         Until its start, its partitions have no leader and its coordinators are not available. Clients cannot connect to
-        it. While broker 1 is stopped, topics cannot be changed.
+        it. Methods that need them raise RefusedError: LEADER_NOT_AVAILABLE or COORDINATOR_NOT_AVAILABLE. Waits do so at
+        their timeout. While broker 1 is stopped, topics cannot be changed.
 
         Raises:
             EmbeddedBrokerError: the broker is stopped already.
@@ -197,7 +199,15 @@ class EmbeddedCluster(EmbeddedBroker):
             RefusedError: no group has been used yet, or the broker is stopped: COORDINATOR_NOT_AVAILABLE.
         """
         checked_name("coordinator_of: group", group)
-        return self.brokers[self._on_core(lambda core: core.serving.coordinator(group).node_id) - 1]
+        asked = f"coordinator_of({group!r})"
+
+        def find(core: Core) -> int:
+            coordinator = core.serving.coordinator(asked, group)
+            if coordinator is None:
+                raise RefusedError(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no group has been used yet")
+            return coordinator.node_id
+
+        return self.brokers[self._on_core(find) - 1]
 
 
 def _of_broker(node_id: int, options: ServeOptions) -> ServeOptions:

@@ -14,12 +14,16 @@ class RefusedError(EmbeddedBrokerError):
 
     Attributes:
         code: Kafka's error code.
+        reason: the error and its message, without the call.
     """
 
     def __init__(self, asked: str, code: int, message: str | None = None) -> None:
         self.code = ErrorCode(code)
-        super().__init__(f"{asked}: {self.code.name}" + (f": {message}" if message else ""))
+        self.reason = self.code.name + (f": {message}" if message else "")
+        super().__init__(f"{asked}: {self.reason}")
 
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):
     """A wait timed out; the message describes the actual state."""
+
+    hint = ""  # a possible cause, which is part of the message

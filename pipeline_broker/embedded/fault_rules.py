@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
+from pipeline_broker.embedded.arguments import checked_name
 from pipeline_broker.faults.effects import Effect
 from pipeline_broker.faults.faults import RULES_MAX, Faults
 from pipeline_broker.faults.names import FaultError
@@ -62,12 +63,19 @@ class EmbeddedFaults(RuleFactory):
 
     Args:
         on_faults: runs a function on the event loop.
+        check_coordinator: raises RefusedError if the coordinator of a group is stopped, given the call and the group.
         parts: the rules of each broker of a cluster alone.
     """
 
-    def __init__(self, on_faults: OnFaults, parts: Sequence[EmbeddedFaults] = ()) -> None:
+    def __init__(
+        self,
+        on_faults: OnFaults,
+        check_coordinator: Callable[[str, str], None] | None = None,
+        parts: Sequence[EmbeddedFaults] = (),
+    ) -> None:
         self._parts = parts
         self._on_faults = on_faults
+        self._check_coordinator = check_coordinator
         self._begun: deque[BegunRule] = deque(maxlen=RULES_MAX)
 
     def record(self) -> list[Collection[BegunRule]]:
@@ -155,7 +163,9 @@ class EmbeddedFaults(RuleFactory):
 
         Raises:
             FaultError: the group or the member does not exist.
+            RefusedError: the coordinator of the group is stopped.
         """
+        self._check_group("expire_member", group)
         self._on_faults(lambda every: _first(every, lambda faults: faults.expire_member(group, member)))
 
     def force_rebalance(self, group: str) -> None:
@@ -163,8 +173,14 @@ class EmbeddedFaults(RuleFactory):
 
         Raises:
             FaultError: the group does not exist or has no members.
+            RefusedError: the coordinator of the group is stopped.
         """
+        self._check_group("force_rebalance", group)
         self._on_faults(lambda every: _first(every, lambda faults: faults.force_rebalance(group)))
+
+    def _check_group(self, asked: str, group: str) -> None:
+        if self._check_coordinator is not None:
+            self._check_coordinator(f"{asked}({group!r})", checked_name(f"{asked}: group", group))
 
 
 def _number(rule: int | Rule) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
     OffsetView,
+    committed_offsets,
     find_group,
     group_offsets,
     list_groups,
@@ -22,19 +24,26 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.shown import Group, Member
 
-__all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offset_views", "offsets"]
+__all__ = ["delete_groups", "describe_group", "describe_groups", "expire_member", "lags", "offset_views", "offsets"]
 
 LEAVE_EPOCH = -1  # KIP-848: the epoch of a heartbeat that leaves the group
 
 
-def describe_groups(all_running: Iterable[Running], wanted: str | None = None) -> list[Group]:
-    """Return all groups, ordered by name. With `wanted`, return only that group, or nothing if it does not exist."""
-    found = []
-    for running in all_running:
-        broker = running.broker
-        names = [group.group_id for group in list_groups(broker)] if wanted is None else [wanted]
-        found += [_group(*each) for name in names if (each := find_group(broker, name)) is not None]
+def describe_groups(brokers: Brokers) -> list[Group]:
+    brokers.check_coordinators("groups()")
+    found = [
+        _group(*each)
+        for running in brokers.all_running
+        for view in list_groups(running.broker)
+        if (each := find_group(running.broker, view.group_id)) is not None
+    ]
     return sorted(found, key=lambda group: group.group_id)
+
+
+def describe_group(asked: str, brokers: Brokers, group_id: str) -> Group | None:
+    coordinator = brokers.coordinator(asked, group_id)
+    found = None if coordinator is None else find_group(coordinator.running.broker, group_id)
+    return None if found is None else _group(*found)
 
 
 def _group(view: GroupView, members: Iterable[MemberView]) -> Group:
@@ -46,19 +55,26 @@ def _member(view: MemberView) -> Member:
     return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), assigned)
 
 
-def offset_views(brokers: Brokers, group_id: str) -> list[OffsetView]:
-    all_running, end_of = brokers.all_running, brokers.end_of
-    views = (view for each in all_running for view in group_offsets(each.broker, group_id, end_of=end_of))
-    return sorted(views, key=offset_order)
+def offset_views(asked: str, brokers: Brokers, group_id: str) -> list[OffsetView]:
+    coordinator = brokers.coordinator(asked, group_id)
+    if coordinator is None:
+        return []
+    end_of = functools.partial(brokers.end_of, asked)
+    return sorted(group_offsets(coordinator.running.broker, group_id, end_of=end_of), key=offset_order)
 
 
-def offsets(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int]:
-    views = offset_views(brokers, group_id)
-    return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
+def offsets(asked: str, brokers: Brokers, group_id: str) -> dict[tuple[str, int], int]:
+    coordinator = brokers.coordinator(asked, group_id)
+    if coordinator is None:
+        return {}
+    # The ends are not needed, so partitions of a stopped broker count, too.
+    views = committed_offsets(coordinator.running.broker, group_id, end_of=lambda _topic, _partition: None)
+    found = sorted(views, key=offset_order)
+    return {(view.topic, view.partition): view.committed for view in found if view.committed is not None}
 
 
-def lags(brokers: Brokers, group_id: str) -> dict[tuple[str, int], int | None]:
-    views = offset_views(brokers, group_id)
+def lags(asked: str, brokers: Brokers, group_id: str) -> dict[tuple[str, int], int | None]:
+    views = offset_views(asked, brokers, group_id)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
 
@@ -72,20 +88,19 @@ async def expire_member(brokers: Brokers, group_id: str, member_id: str | None, 
     checked_name("expire_member: group", group_id)
     if member_id is not None:
         checked_name("expire_member: member_id", member_id)
-    all_running = brokers.all_running
-    found = {group.group_id: (group, each) for each in all_running for group in describe_groups([each], group_id)}
-    group, running = found.get(group_id, (None, None))
+    asked = f"expire_member({group_id!r})"
+    coordinator, group = brokers.coordinator(asked, group_id), describe_group(asked, brokers, group_id)
     members = {} if group is None else {each.member_id: each for each in group.members}
     if member_id is None and len(members) == 1:
         (member_id,) = members
-    if group is None or running is None or member_id not in members:
+    if group is None or coordinator is None or member_id not in members:
         if not members:
             raise EmbeddedBrokerError(
-                f"expire_member: the group {group_id!r} {'has no members' if found else 'does not exist'}"
+                f"expire_member: the group {group_id!r} {'does not exist' if group is None else 'has no members'}"
             )
         problem = f"has {len(members)} members; name one" if member_id is None else f"has no member {member_id!r}"
         raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {', '.join(members)}")
-    error = await _leave(running, group, members[member_id], now_ms)
+    error = await _leave(coordinator.running, group, members[member_id], now_ms)
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)
     return member_id

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+
+import trio
 
 from pipeline_broker.config.listeners import format_host
 from pipeline_broker.embedded.arguments import Duration, SettingValue, checked_number, checked_seconds
@@ -50,13 +53,13 @@ class Lifecycle:
     def __init__(
         self,
         *,
-        mode: str = "pipelined",
-        settings: Mapping[str, SettingValue] | None = None,
-        data: str | os.PathLike[str] | None = None,
-        store: str | ObjectStore | None = None,
-        flush: str = "os",
-        requests_max: int = REQUESTS_MAX,
-        schema_registry: bool = False,
+        mode: str,
+        settings: Mapping[str, SettingValue] | None,
+        data: str | os.PathLike[str] | None,
+        store: str | ObjectStore | None,
+        flush: str,
+        requests_max: int,
+        schema_registry: bool,
     ) -> None:
         if data is not None and store is not None:
             raise EmbeddedBrokerError(
@@ -260,6 +263,18 @@ class Lifecycle:
                 return await work()
 
         return self._call(in_turn)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._thread is not None and self._thread.has_ended
+
+    def look(self, function: Callable[[Core], Awaitable[Result]]) -> Result:
+        # Like `_ask`, and after the broker has ended, too: its parts stay as they were.
+        thread, core = self._thread, self._core
+        if thread is None or core is None or not thread.has_ended or self._process_id != os.getpid():
+            core = self._of_core
+            return self._ask(functools.partial(function, core))
+        return trio.run(function, core)
 
     def _ask_or_renew(self, work: Callable[[Core, bool], Awaitable[Result]]) -> Result:
         """Like `_ask`, and repeat the call after a restart if the broker has ended.

@@ -20,6 +20,8 @@ Compared: TypeAlias = tuple[bytes | str | None, ...]
 
 ASKED = "assert_records"
 LINES_MAX = 200
+CONTEXT = 3
+"""The equal records that are shown before and after a difference; further ones are counted."""
 CHARACTERS_MAX = 1_000  # of a key or value
 
 
@@ -80,13 +82,24 @@ def _unordered(left: Sequence[Compared], right: Sequence[Compared]) -> list[str]
 def _ordered(records: Sequence[Record], left: Sequence[Compared], right: Sequence[Compared]) -> list[str] | None:
     if list(left) == list(right):
         return None
+
+    def found(sign: str, places: Iterable[int]) -> list[str]:
+        return [f"{sign} {_shown(left[place])}  at {_place(records[place])}" for place in places]
+
     lines = []
     matcher = difflib.SequenceMatcher(None, right, left, autojunk=False)
     for kind, first, last, begin, end in matcher.get_opcodes():
         if kind != "equal":
-            lines += [f"- {_shown(each)}" for each in right[first:last]]
-        sign = " " if kind == "equal" else "+"
-        lines += [f"{sign} {_shown(left[place])}  at {_place(records[place])}" for place in range(begin, end)]
+            lines += [f"- {_shown(each)}" for each in right[first:last]] + found("+", range(begin, end))
+            continue
+        # Like the context of a unified diff: the records after the difference before, and before the one after.
+        above = begin + CONTEXT if begin or first else 0
+        below = end - CONTEXT if end < len(left) or last < len(right) else end
+        if below - above > 1:
+            hidden = [f"  ... {below - above} equal records"]
+            lines += found(" ", range(begin, above)) + hidden + found(" ", range(below, end))
+        else:
+            lines += found(" ", range(begin, end))
     return lines
 
 

@@ -40,7 +40,7 @@ class RecordReader:
         self.brokers = brokers
         self._topic = topic
         self._partition = partition
-        self._is_committed = is_committed
+        self.is_committed = is_committed
         self._next_offsets: dict[int, int] = {}
         self._batches: dict[int, list[tuple[int, bytes]]] = {}
         self.count = 0
@@ -54,14 +54,29 @@ class RecordReader:
             if self._partition in (None, log.partition):
                 await self._read_log(log)
 
+    async def count_undecided(self) -> tuple[int, int]:
+        # The numbers of records in open transactions, and of further records that wait for their end.
+        found: list[int] = [0, 0]
+        for broker in self.brokers:
+            for log in broker.logs.partitions(self._topic):
+                if self._partition in (None, log.partition) and log.last_stable_offset < log.high_watermark:
+                    rest = RecordReader([broker], self._topic, log.partition, is_committed=False)
+                    rest._next_offsets[log.partition] = log.last_stable_offset
+                    await rest.read()
+                    for _, first_offset, batch in rest.batches:
+                        header = read_header(batch)
+                        is_open = header.is_transactional and log.producers.open_transaction(header.producer_id)
+                        found[0 if is_open else 1] += min(header.record_count, header.last_offset - first_offset + 1)
+        return found[0], found[1]
+
     async def _read_log(self, log: PartitionLog) -> None:
         while True:
             offset = max(self._next_offsets.get(log.partition, 0), log.log_start_offset)
-            end_offset = log.last_stable_offset if self._is_committed else log.high_watermark
+            end_offset = log.last_stable_offset if self.is_committed else log.high_watermark
             if offset >= end_offset:
                 return
             try:
-                result = log.read(offset, READ_BYTES_MAX, at_least_one=True, committed=self._is_committed)
+                result = log.read(offset, READ_BYTES_MAX, at_least_one=True, committed=self.is_committed)
             except OffsetOutOfRange:  # retention raised the log start
                 continue
             parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
@@ -79,7 +94,7 @@ class RecordReader:
             batches.append((header, data[position : position + header.size_bytes]))
             position += header.size_bytes
         end_offset = batches[-1][0].last_offset + 1
-        aborted = await self._aborted(log, offset, end_offset) if self._is_committed else []
+        aborted = await self._aborted(log, offset, end_offset) if self.is_committed else []
         kept = self._batches.setdefault(log.partition, [])
         for header, batch in batches:
             is_aborted = header.is_transactional and any(

@@ -6,12 +6,24 @@ import errno
 import re
 from collections.abc import Collection
 
-from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.wire.registry import API_KEYS, ApiKey
+import attrs
 
-__all__ = ["COORDINATORS", "FaultError", "api_keys", "choice", "error_code", "system_error"]
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.wire.registry import API_KEYS, ApiKey, message_classes
+
+__all__ = [
+    "COORDINATORS",
+    "GROUP_ARRAYS",
+    "FaultError",
+    "api_keys",
+    "choice",
+    "error_code",
+    "names_groups",
+    "system_error",
+]
 
 NUMBER = re.compile(r"-?[0-9]{1,9}")
+SIMILARITY_MIN = 0.6  # of a suggestion, as in difflib.get_close_matches
 NEAREST_MAX = 3  # suggestions with the same beginning
 LISTED_MAX = 12  # longer lists are not part of an error
 
@@ -41,6 +53,8 @@ COORDINATORS: dict[str, frozenset[int]] = {
 }
 """Names for all requests that members and producers send to their coordinator, apart from FindCoordinator."""
 
+GROUP_ARRAYS = frozenset({"groups", "group_ids", "groups_names"})
+"""Fields of requests that hold groups."""
 _BY_NAME = {api.name: frozenset({int(api.key)}) for api in API_KEYS.values() if api.versions}
 
 
@@ -63,8 +77,6 @@ def choice(kind: str, name: object, names: Collection[str]) -> str:
     Raises:
         FaultError: no entry is equal; the text suggests similar ones.
     """
-    import difflib  # noqa: PLC0415 - for wrong names only
-
     if not isinstance(name, str):
         raise FaultError(f"{kind} needs a text, not {name!r}")
     folded = {each.casefold(): each for each in names}
@@ -72,11 +84,24 @@ def choice(kind: str, name: object, names: Collection[str]) -> str:
     if found is not None:
         return found
     nearest = [each for each in folded if each.startswith(name.casefold())][:NEAREST_MAX] if name else []
-    nearest = nearest or difflib.get_close_matches(name.casefold(), folded, 1)
+    nearest = nearest or _most_similar(name.casefold(), folded)
     hint = f"; did you mean {' or '.join(folded[each] for each in nearest)}?" if nearest else ""
     if not nearest or len(names) <= LISTED_MAX:
         hint += f"{' Use' if nearest else '; use'} one of {', '.join(sorted(names))}"
     raise FaultError(f"unknown {kind} {name!r}{hint}")
+
+
+def _most_similar(name: str, names: Collection[str]) -> list[str]:
+    import difflib  # noqa: PLC0415 - for wrong names only
+
+    def similarity(other: str) -> tuple[float, int]:
+        # The name may be the beginning of another one, with a mistake: NOT_LEADR.
+        forms = (other, other[: len(name) + 1])
+        ratio = max(difflib.SequenceMatcher(None, form, name).ratio() for form in forms)
+        return ratio, -abs(len(other) - len(name))
+
+    best = max(names, key=similarity)
+    return [best] if similarity(best)[0] >= SIMILARITY_MIN else []
 
 
 def api_keys(name: str) -> tuple[str, frozenset[int]]:
@@ -87,6 +112,11 @@ def api_keys(name: str) -> tuple[str, frozenset[int]]:
     """
     found = choice("API", name, [*_BY_NAME, *COORDINATORS])
     return found, COORDINATORS.get(found) or _BY_NAME[found]
+
+
+def names_groups(api: int) -> bool:
+    fields = {field.name for field in attrs.fields(message_classes(api)[0])}
+    return api == ApiKey.FIND_COORDINATOR or not fields.isdisjoint(GROUP_ARRAYS | {"group_id"})
 
 
 def error_code(name: str | int) -> ErrorCode:

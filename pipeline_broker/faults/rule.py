@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import attrs
 
-from pipeline_broker.faults.names import FaultError, api_keys, choice
+from pipeline_broker.faults.names import FaultError, api_keys, choice, names_groups
 from pipeline_broker.faults.values import chance, text, whole_number
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class RequestCondition:
         group: a group that the request names.
 
     Raises:
-        FaultError: the API is unknown.
+        FaultError: the API is unknown, or names no groups, so that `group` would never match.
     """
 
     api: str = attrs.field(converter=_api_name)
@@ -138,6 +138,10 @@ class RequestCondition:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "keys", api_keys(self.api)[1])
+        if self.group is not None and not any(map(names_groups, self.keys)):
+            error = FaultError(f"requests of {self.api} name no group, so group would never match; remove group")
+            error.key = "group"
+            raise error
 
     def matches(self, subject: Subject) -> bool:
         """Return whether a request matches. The request is decoded only if the header does not decide."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.faults.names import GROUP_ARRAYS
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.registry import ApiKey
 
@@ -23,7 +24,6 @@ TOPIC_NAMES = ("name", "topic", "topic_name")
 TEXT_ARRAYS = frozenset({"topic_names", "subscribed_topic_names"})
 PARTITION_ARRAYS = ("partitions", "partition_data", "partition_indexes")
 PARTITION_NUMBERS = ("index", "partition", "partition_index")
-GROUP_ARRAYS = frozenset({"groups", "group_ids", "groups_names"})
 GROUP_KEY_TYPE = 0  # FindCoordinator: the key is a group id
 NO_PARTITION = -1  # a topic that is named without partitions
 

@@ -71,12 +71,18 @@ def check_partitions(partitions: int) -> None:
         )
 
 
-def check_replication_factor(factor: int) -> None:
-    """Raise TopicError if a single broker cannot provide this replication factor; -1 means the default."""
+def check_replication_factor(factor: int, brokers: int) -> None:
+    """Raise TopicError if a broker, or several with one disk, cannot provide this factor; -1 means the default."""
     if factor == 0 or factor < UNSET:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if factor > 1 and brokers > 1:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): the {brokers} brokers of this cluster use one disk,"
+            " so each partition has one replica. Use a replication factor of 1 or -1.",
         )
     # Kafka's text, including log directories, which this broker cannot cordon.
     if factor > 1:

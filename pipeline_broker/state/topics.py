@@ -137,7 +137,7 @@ class TopicCatalogue:
             check_assignments(new.assignments, new.partitions, new.replication_factor, self._placement.broker_ids)
             partitions = len(new.assignments)
         else:
-            check_replication_factor(new.replication_factor)
+            check_replication_factor(new.replication_factor, len(self._placement.broker_ids))
             check_partitions(new.partitions)
             partitions = self.partitions_default if new.partitions == UNSET else new.partitions
         return Topic(new.name, new.topic_id, partitions, dict(new.configs))

@@ -53,7 +53,10 @@ def test_a_duration_has_units_from_microseconds_to_days(text, seconds):
     "value", ["3", "x", "", "-3s", True, -1, float("nan"), float("inf"), None, timedelta(-1), 1e300]
 )
 def test_another_duration_is_an_error_with_the_possible_forms(value):
-    with pytest.raises(EmbeddedBrokerError, match=r"^advance needs a time of at least 0 .* '3s' or a timedelta, not "):
+    with pytest.raises(
+        EmbeddedBrokerError,
+        match=r"^advance needs a time of at least 0 .* '3s' with the unit us, ms, s, m, h or d, not ",
+    ):
         checked_seconds("advance", value)
 
 
@@ -192,3 +195,8 @@ def test_a_wrong_part_of_a_fault_rule_is_one_line_of_ours(broker, begin, subject
 def test_a_wrong_argument_of_the_broker_is_one_line_of_ours(argument):
     attempts = [lambda value=value: EmbeddedBroker(**{argument: value}) for value in WRONG]
     assert [text for attempt in attempts if "\n" in (text := error_of(attempt))] == []
+
+
+def test_an_unknown_argument_names_the_class_of_the_caller():
+    with pytest.raises(TypeError, match=r"^EmbeddedBroker\.__init__\(\) got an unexpected keyword argument 'setings'"):
+        EmbeddedBroker(setings={})

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline_broker import EmbeddedBroker
-from pipeline_broker.embedded.dump import as_html, as_text, seen
+from pipeline_broker import EmbeddedBroker, EmbeddedCluster
+from pipeline_broker.embedded.dump import as_html, as_text, is_used, report, seen
 
 SECONDS_MAX = 30
 FETCH_WAIT_MS = 20
@@ -139,3 +139,70 @@ def test_the_topics_used_last_are_reported(broker):
     text = text_of(broker)
     assert "topic-00" in text
     assert "topic-11" not in text
+
+
+@pytest.fixture
+def cluster():
+    """A cluster of two brokers with a record on each, and a group on each that has read all of them."""
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("t", partitions=2)
+        for number in range(2):
+            cluster.produce("t", f"value-{number}", partition=number)
+        for group in ("group-0", "group-1", "group-2", "group-3"):
+            read(cluster, "t", group)
+        yield cluster
+
+
+def test_a_stopped_broker_hides_only_its_own_partitions_and_groups(cluster, tmp_path):
+    leader, page = cluster.leader_of("t", 1), tmp_path / "page.html"
+    groups = {f"group-{number}" for number in range(4)}
+    hidden = {group for group in groups if cluster.coordinator_of(group) is leader}
+    cluster.stop(leader)
+    text = report(cluster, (), 0, page, "a title")
+    assert hidden
+    assert hidden != groups
+    assert "OffsetCommit" in text
+    assert re.search(r"^  t +0 +0 +\S+ \S+ +null +value-0$", text, re.MULTILINE), text
+    assert re.search(rf"^  t +1 .* LEADER_NOT_AVAILABLE: broker {leader.node_id} is stopped$", text, re.MULTILINE), text
+    for group in groups:
+        state = (
+            f"- +COORDINATOR_NOT_AVAILABLE: broker {leader.node_id} is stopped" if group in hidden else "classic +Empty"
+        )
+        assert re.search(rf"^  {group} +{state} ", text, re.MULTILINE), text
+    assert "value-0" in page.read_text()
+
+
+def test_a_cluster_without_a_running_broker_has_a_report_of_its_requests(cluster):
+    for broker in cluster.brokers:
+        cluster.stop(broker)
+    text = text_of(cluster)
+    assert "OffsetCommit" in text
+    assert "; topics and groups are not shown: broker 1 is stopped; start it first\n" in text
+
+
+def test_a_broker_that_has_ended_is_reported_as_it_was(broker, cluster):
+    broker.create_topic("t")
+    rule = broker.faults.when("Produce", topic="t").delay(0.001)
+    produce(broker, "t", value=b"value-0")
+    read(broker, "t", "group-0")
+    broker.advance(60)
+    for each in (broker, cluster):
+        each.close()
+        assert is_used(each)
+        text = text_of(each, rules=[rule])
+        assert ", as it was when it ended\n" in text
+        assert re.search(r"^  group-0 +classic +Empty .* \d$", text, re.MULTILINE), text
+        assert re.search(r"^  t +0 +0 +\S+ \S+ +null +value-0$", text, re.MULTILINE), text
+        assert "delay 1ms" in text
+        assert "is stopped" not in text
+    assert ", its clock 0:01:00 ahead" in text_of(broker)
+
+
+def test_a_broker_whose_disk_failed_is_reported_as_it_was(broker):
+    broker.produce("t", "acknowledged")
+    broker.faults.disk_when("write").error()
+    with pytest.raises(Exception, match="the broker failed"):
+        broker.produce("t", "lost")
+    text = text_of(broker)
+    assert "acknowledged" in text
+    assert "lost" not in text

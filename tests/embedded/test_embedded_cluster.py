@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline_broker import (
     EmbeddedBroker,
@@ -27,6 +28,23 @@ pytestmark = pytest.mark.clients
 
 SECONDS_MAX = 30.0
 DAY = 86_400
+
+
+def group_on(cluster, broker):
+    """Return a group whose coordinator is this broker."""
+    with WireClient(*cluster.brokers[0].addresses["PLAINTEXT"]) as client:  # the first request creates the topic
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 6)
+    return next(name for name in map("group-{}".format, range(100)) if cluster.coordinator_of(name) is broker)
+
+
+def commit_everywhere(cluster, topic, group):
+    for number in range(6):
+        cluster.produce(topic, str(number), partition=number)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "log_level": 0})
+    offsets = [TopicPartition(topic, number, 1) for number in range(6)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    cluster.wait_committed(group, {(topic, number): 1 for number in range(6)})
 
 
 def test_partitions_are_spread_and_every_broker_shows_the_same_leaders(cluster, topic):
@@ -97,6 +115,64 @@ def test_the_partitions_of_a_stopped_broker_have_no_leader_and_its_data_returns(
     assert values(cluster, topic) == list("012345")
     cluster.produce(topic, "again", partition=number)
     assert "again" in values(cluster, topic)
+
+
+def test_no_method_reports_nothing_for_the_partitions_of_a_stopped_broker(cluster, topic):
+    first, second, _ = cluster.brokers
+    commit_everywhere(cluster, topic, group := group_on(cluster, first))
+    led, left = min(led_by(second, topic)), min(led_by(first, topic))
+    cluster.stop(second)
+    for asked, call in {
+        "assert_records('t')": lambda: cluster.assert_records(topic, ["0"], timeout=0.05),
+        "assert_records('t') ": lambda: cluster.assert_records(topic, ["0"], partition=led, timeout=0.05),
+        "assert_records('t')  ": lambda: cluster.assert_records(topic, []),  # at once
+        "wait_records('t')": lambda: cluster.wait_records(topic, 1, timeout=0.05),
+        "wait_fetching('t')": lambda: cluster.wait_fetching(topic, timeout=0.05),
+        f"wait_committed({group!r})": lambda: cluster.wait_committed(group, timeout=0.05),
+        f"lag({group!r})": lambda: cluster.lag(group),
+    }.items():
+        with pytest.raises(RefusedError) as caught:
+            call()
+        assert str(caught.value) == f"{asked.strip()}: LEADER_NOT_AVAILABLE: broker 2 is stopped"
+    cluster.assert_records(topic, [str(left)], partition=left)
+    assert cluster.offsets(group) == {(topic, number): 1 for number in range(6)}
+    assert cluster.wait_committed(group, {(topic, led): 1}) == cluster.offsets(group)
+
+
+def test_no_method_reports_nothing_for_the_groups_of_a_stopped_broker(cluster, topic):
+    first, second, _ = cluster.brokers
+    commit_everywhere(cluster, topic, group := group_on(cluster, second))
+    other = group_on(cluster, first)
+    cluster.stop(second)
+    for asked, call in {
+        "groups()": cluster.groups,
+        f"offsets({group!r})": lambda: cluster.offsets(group),
+        f"lag({group!r})": lambda: cluster.lag(group),
+        f"coordinator_of({group!r})": lambda: cluster.coordinator_of(group),
+        f"wait_assigned({group!r})": lambda: cluster.wait_assigned(group, timeout=0.05),
+        f"wait_committed({group!r})": lambda: cluster.wait_committed(group, timeout=0.05),
+        f"expire_member({group!r})": lambda: cluster.expire_member(group),
+        f"expire_member({group!r}) ": lambda: cluster.faults.expire_member(group),
+        f"force_rebalance({group!r})": lambda: cluster.faults.force_rebalance(group),
+    }.items():
+        with pytest.raises(RefusedError) as caught:
+            call()
+        assert str(caught.value) == f"{asked.strip()}: COORDINATOR_NOT_AVAILABLE: broker 2 is stopped"
+    assert cluster.offsets(other) == cluster.lag(other) == {}
+    with pytest.raises(WaitTimeoutError, match="does not exist"):
+        cluster.wait_assigned(other, timeout=0.05)
+    cluster.start(second)
+    assert [each.group_id for each in cluster.groups()] == [group]
+
+
+def test_a_wait_continues_while_a_broker_is_stopped_and_started(cluster, topic):
+    number = min(led_by(cluster.brokers[1], topic))
+    cluster.produce(topic, "v", partition=number)
+    cluster.stop(cluster.brokers[1])
+    timer = threading.Timer(0.05, lambda: cluster.start(cluster.brokers[1]))
+    timer.start()
+    assert len(cluster.wait_records(topic, partition=number, timeout=SECONDS_MAX)) == 1
+    timer.join()
 
 
 def test_a_second_stop_or_start_is_refused(cluster):
@@ -262,6 +338,13 @@ def test_an_unknown_partition_or_group_is_refused(cluster, topic):
         cluster.leader_of(topic, "0")
     with EmbeddedCluster(brokers=2) as other, pytest.raises(RefusedError, match="COORDINATOR_NOT_AVAILABLE"):
         other.coordinator_of("g")
+
+
+def test_several_replicas_are_refused_with_the_reason(cluster):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    (created,) = admin.create_topics([NewTopic("replicated", 1, 3)]).values()
+    with pytest.raises(KafkaException, match="the 3 brokers of this cluster use one disk, so each partition has one"):
+        created.result(SECONDS_MAX)
 
 
 def test_other_systems_than_linux_are_refused_in_one_line(monkeypatch):

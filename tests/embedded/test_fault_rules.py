@@ -47,7 +47,11 @@ def test_an_invalid_rule_raises_in_the_test(broker):
         broker.faults.when("Produce", topik="t")
     with pytest.raises(TypeError, match="unknown condition 'topic'; use every, nth, p, path, seed, times"):
         broker.faults.disk_when("sync", topic="t")
+    with pytest.raises(FaultError, match=r"^requests of Produce name no group, so group would never match"):
+        broker.faults.when("Produce", group="g")
     assert broker.faults.rules == []
+    for api in ("FindCoordinator", "GroupCoordinator", "TransactionCoordinator", "DescribeGroups", "DeleteGroups"):
+        assert broker.faults.when(api, group="g").drop().condition.group == "g"
 
 
 def test_a_rule_can_be_released_while_a_call_waits_for_its_held_commit(broker):

@@ -1,6 +1,7 @@
 """Differences between the records of a topic and the expected ones."""
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.embedded.record_assertion import CHARACTERS_MAX, LINES_MAX, difference
+from pipeline_broker.embedded.record_assertion import CHARACTERS_MAX, CONTEXT, LINES_MAX, difference
 from pipeline_broker.embedded.shown import Record
 
 CONTENTS = st.sampled_from([None, b"", b"a", b"b", b"\xff"])
@@ -121,6 +122,38 @@ def test_differences_are_lines_with_offsets():
     assert difference(made(there), ["one", "twice"], any_order=True) == (
         "expected 2, found 4 (- missing, + unexpected):\n+ 'twice'\n+ b'\\xff'"
     )
+
+
+def test_only_equal_records_next_to_a_difference_are_shown():
+    values = [b"%d" % number for number in range(1_000)]
+    wanted = [*values[:300], b"expected", *values[301:600], *values[602:]]
+    assert difference(made([(None, value) for value in values]), wanted, any_order=False).splitlines() == [
+        "expected 998, found 1000 (- missing, + unexpected):",
+        "  ... 297 equal records",
+        *(f"  '{number}'  at t[0] offset {number}" for number in (297, 298, 299)),
+        "- 'expected'",
+        "+ '300'  at t[0] offset 300",
+        *(f"  '{number}'  at t[0] offset {number}" for number in (301, 302, 303)),
+        "  ... 293 equal records",
+        *(f"  '{number}'  at t[0] offset {number}" for number in (597, 598, 599)),
+        *(f"+ '{number}'  at t[0] offset {number}" for number in (600, 601)),
+        *(f"  '{number}'  at t[0] offset {number}" for number in (602, 603, 604)),
+        "  ... 395 equal records",
+    ]
+
+
+@given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)))
+def test_each_record_is_shown_or_counted_and_none_far_from_a_difference_is_shown(shared, there, wanted):
+    left, right = (sorted({f"{number:02}".encode() for number in each | shared}) for each in (there, wanted))
+    lines = (difference(of_values(left), right, any_order=False) or "").splitlines()[1:]
+    hidden = [int(line.split()[1]) for line in lines if line.startswith("  ...")]
+    shown = "".join(" " if line.startswith("  '") else "." if line.startswith("  ...") else line[0] for line in lines)
+    if left == right:
+        assert not lines
+        return
+    assert shown.count(" ") + sum(hidden) == len({*left} & {*right})
+    assert min(hidden, default=2) > 1
+    assert all(len(run.replace(".", "")) <= 2 * CONTEXT + 1 for run in re.split("[-+]+", shown))
 
 
 def test_differences_are_bounded():

@@ -1,10 +1,12 @@
 """Topics and records of an embedded broker, without a client."""
 
+import asyncio
+
 import pytest
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from tests import transactional_batches
@@ -198,3 +200,52 @@ def test_records_before_the_log_start_are_omitted_even_within_a_batch(broker):
     broker.on_loop(lambda running: running.broker.logs.find("t", 0).raise_log_start(2))
     assert [record.value for record in broker.records("t")] == [b"2", b"3"]
     assert len(broker.wait_records("t", 2)) == 2
+
+
+def test_an_error_names_records_of_open_transactions_and_those_after_their_start(broker):
+    broker.create_topic("t")
+    append(broker, batch(b"aborted", 2))
+    end(broker, 2, committed=False)
+    broker.produce("t", "there")
+    append(broker, batch(b"open", 1))
+    broker.wait_records("t", 3, committed=False)
+    with pytest.raises(
+        WaitTimeoutError, match=r"has 1 of 2 records, after 0.01 s; 1 record is in an open transaction$"
+    ):
+        broker.wait_records("t", 2, timeout=0.01)
+    append(broker, batch(b"open, too", 3))
+    broker.produce("t", "later")
+    broker.wait_records("t", 5, committed=False)
+    cause = "2 records are in an open transaction and 1 record is after the start of one"
+    with pytest.raises(AssertionError, match=rf"\n- 'open'\n{cause}$"):
+        broker.assert_records("t", ["there", "open"], timeout=0.01)
+    with pytest.raises(WaitTimeoutError, match=r"has 5 of 6 records, after 0.01 s$"):
+        broker.wait_records("t", 6, timeout=0.01, committed=False)
+    with pytest.raises(WaitTimeoutError, match=r"has 0 of 1 records, after 0.01 s$"):
+        broker.wait_records("t", 1, partition=1, timeout=0.01)
+
+
+def test_an_error_names_a_missing_topic_and_a_similar_one(broker):
+    for name in ("orders", "payments"):
+        broker.create_topic(name)
+    missing = r"the topic does not exist; did you mean orders\?"
+    with pytest.raises(RefusedError, match=rf": UNKNOWN_TOPIC_OR_PARTITION: {missing}$"):
+        broker.records("ordrs")
+    with pytest.raises(WaitTimeoutError, match=rf"has 0 of 1 records, after 0.01 s; {missing}$"):
+        broker.wait_records("ordrs", timeout=0.01)
+    with pytest.raises(WaitTimeoutError, match=rf"^no consumer fetches from 'ordrs': {missing}, after 0.01 s$"):
+        broker.wait_fetching("ordrs", timeout=0.01)
+    with pytest.raises(AssertionError, match=rf"\n- 'v'\n{missing}$"):
+        broker.assert_records("ordrs", ["v"], timeout=0.01)
+    with pytest.raises(AssertionError, match=r"\n- 'v'\nthe topic does not exist$"):
+        broker.assert_records("something-else", ["v"], timeout=0.01)
+
+
+def test_an_assertion_in_an_event_loop_names_the_method_to_await(broker):
+    async def check():
+        broker.assert_records("t", ["v"])
+
+    with pytest.raises(
+        EmbeddedBrokerError, match=r"^assert_records would block .* await assert_records_async instead$"
+    ):
+        asyncio.run(check())

@@ -99,3 +99,15 @@ def test_records_with_old_timestamps_stay_until_time_is_advanced():
         assert not wait_deleted(broker, 0.5)
         broker.advance(1)
         assert broker.records("t") == []
+
+
+def test_compaction_leaves_the_active_segment():
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t", configs={"cleanup.policy": "compact"})
+        for value in "12":
+            broker.produce("t", value, key="k")
+        broker.advance("8d")
+        assert [record.value for record in broker.records("t")] == [b"1", b"2"]
+        broker.produce("t", "3", key="k")
+        broker.advance(1)
+        assert [record.value for record in broker.records("t")] == [b"2", b"3"]

@@ -32,6 +32,8 @@ def test_every_error_is_found_by_its_name():
         (api_keys, "Prduce", "unknown API 'Prduce'; did you mean Produce"),
         (error_code, "NOT_LEADER", "unknown error 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER"),
         (error_code, "NONE", "unknown error 'NONE'"),
+        (error_code, "NOT_LEADR", "unknown error 'NOT_LEADR'; did you mean NOT_LEADER_OR_FOLLOWER"),
+        (system_error, "EOI", "unknown system error 'EOI'; did you mean EIO"),
         (system_error, "EIOO", "unknown system error 'EIOO'; did you mean EIO"),
         (Pause, "sent", "unknown stage 'sent'; use one of commit, queue, response_order"),
         (lambda name: Error("UNKNOWN_SERVER_ERROR", name), "afterwards", "unknown moment 'afterwards'; did you"),
