@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
-from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
 from pipeline_broker.client.connection import Connection
 from pipeline_broker.client.dialogue import CLIENT_ID, Dialogue, refuse
 from pipeline_broker.client.errors import ClientError
@@ -45,6 +45,7 @@ _NOT_READY = frozenset(
 TRANSACTION_TIMEOUT_MS = 60_000
 _EARLIEST = -2
 _METADATA_POLL_S = 0.02
+_LEADER_SECONDS_MAX = 10.0
 
 Response = TypeVar("Response")
 
@@ -213,12 +214,18 @@ class Control:
     async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
         wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=it, timestamp=_EARLIEST) for it in partitions]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, wanted)])
-        response = await self._ask_newest(request, ListOffsetsResponse)
-        starts = {}
-        for found in (partition for answered in response.topics for partition in answered.partitions):
-            refuse(found.error_code, f"the log start offset of partition {found.partition_index}")
-            starts[found.partition_index] = found.offset
-        return [starts[partition] for partition in partitions]
+        deadline = trio.current_time() + _LEADER_SECONDS_MAX
+        while True:
+            response = await self._ask_newest(request, ListOffsetsResponse)
+            found = {each.partition_index: each for answered in response.topics for each in answered.partitions}
+            # Apache Kafka names the leader of a new partition before that broker knows that it leads.
+            is_led = not any(each.error_code in RETRIABLE for each in found.values())
+            if is_led or trio.current_time() > deadline:
+                break
+            await trio.sleep(_METADATA_POLL_S)
+        for partition, each in found.items():
+            refuse(each.error_code, f"the log start offset of partition {partition}")
+        return [found[partition].offset for partition in partitions]
 
     async def _ask_newest(self, request: Any, response_type: type[Response]) -> Response:
         version = self.version(request.SCHEMA.key, versions_of(type(request)))
