@@ -97,13 +97,15 @@ class Brokers:
         """Check that the leader of a partition serves, or with None, those of all partitions.
 
         Raises:
-            RefusedError: the topic does not exist, or a leader is stopped.
+            RefusedError: the topic or the partition does not exist, or a leader is stopped.
         """
         known = self.running.broker.topics.get(topic)
         if known is None:
             raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.missing_topic(topic))
-        for number in range(known.partitions):
-            if partition in (None, number):
+        if partition is not None:
+            self.leader(asked, topic, partition)
+        elif any(each.is_stopped for each in self):
+            for number in range(known.partitions):
                 self.leader(asked, topic, number)
 
     def missing_topic(self, topic: str) -> str:

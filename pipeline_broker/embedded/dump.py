@@ -19,6 +19,7 @@ import attrs
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.partial_reads import FoundGroup, overview, read_batches
 from pipeline_broker.embedded.shown import Record, decoded
+from pipeline_broker.log.errors import DamagedIndexError, LogError
 from pipeline_broker.traces.spans import wall_clock_offset_ns
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def report(broker: EmbeddedBroker, rules: Sequence[Rule], since_ns: int, page: P
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(as_html(broker, found, title), encoding="utf-8")
             text += f"\nthe complete page: {page}"
-    except (EmbeddedBrokerError, OSError) as error:
+    except (EmbeddedBrokerError, LogError, DamagedIndexError, OSError) as error:
         return f"the state of the broker cannot be shown: {error}"
     return text
 

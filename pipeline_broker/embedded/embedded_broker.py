@@ -185,7 +185,7 @@ class EmbeddedBroker(ObservedBroker):
             committed: leave out records of open and aborted transactions.
 
         Raises:
-            RefusedError: the topic does not exist.
+            RefusedError: the topic or the partition does not exist.
         """
         checked_name("records: topic", topic)
         if partition is not None:

@@ -228,6 +228,8 @@ def test_an_error_names_records_of_open_transactions_and_those_after_their_start
 def test_an_error_names_a_missing_topic_and_a_similar_one(broker):
     for name in ("orders", "payments"):
         broker.create_topic(name)
+    with pytest.raises(RefusedError, match=r"^records\('orders'\): UNKNOWN_TOPIC_OR_PARTITION: the partition does not"):
+        broker.records("orders", partition=1)
     missing = r"the topic does not exist; did you mean orders\?"
     with pytest.raises(RefusedError, match=rf": UNKNOWN_TOPIC_OR_PARTITION: {missing}$"):
         broker.records("ordrs")
