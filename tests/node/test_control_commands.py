@@ -108,7 +108,6 @@ def refusal(**arguments):
         ({"api": "Metadata", "topic": "t", "partition": -1}, 1),
         ({"api": "Metadata", "topic": "t", "partition": 0}, 0),
         ({"api": "Metadata", "partition": -1}, 2),
-        ({"api": "Metadata", "group": "g"}, 0),
     ],
 )
 def test_requests_are_found_by_the_conditions_of_fault_rules(arguments, count):
@@ -218,6 +217,10 @@ def test_a_wait_sees_more_requests_than_are_remembered(monkeypatch):
         ({"api": "Produce", "topic": 1}, "topic needs a text, not 1"),
         ({"api": "Produce", "partition": "x"}, "partition needs a whole number, not 'x'"),
         ({"api": "Produce", "group": {}}, "group needs a text, not {}"),
+        (
+            {"api": "Metadata", "group": "g"},
+            "requests of Metadata name no group, so group would never match; remove group",
+        ),
         ({"api": "Produce", "client_id": 7}, "client_id needs a text, not 7"),
         ({"api": "Produce", "count": -1}, f"count must be from 0 to {REQUESTS_MAX}, not -1"),
         ({"api": "Produce", "count": 4097}, f"count must be from 0 to {REQUESTS_MAX}, not 4097"),
