@@ -71,7 +71,7 @@ def _form_of_claims(comparison: Comparison) -> Markup:
     zero, one = comparison.sides
     return paragraph(
         f"A ratio is {one} over {zero} unless a line names others. Its 95% interval follows in parentheses; if nothing "
-        "is proven, the interval stands alone. The large number of a box is a bound that all its proven ratios keep.",
+        "is proven, the interval stands alone. The large number of a box holds for each of its proven ratios.",
         class_="soft",
     )
 
