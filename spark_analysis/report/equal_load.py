@@ -65,8 +65,8 @@ def equal_load(comparison: Comparison, quality: RunQuality) -> Markup:
         "equal",
         "Latency at equal load",
         paragraph(
-            "These latencies can be compared, because both sides receive the same requests at the same times, whether or "
-            "not earlier ones are answered (an open loop). Latency counts from the time a request was due, so a stall "
+            "These latencies can be compared: both sides receive the same requests at the same times, whether or not "
+            "earlier ones are answered (an open loop). Latency counts from the time a request was due, so a stall "
             f"counts for all requests that became due during the stall. {_RULE}"
         ),
         *_unkept(comparison, found),
