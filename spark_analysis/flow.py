@@ -125,12 +125,14 @@ def mute_spans(run: TraceRun) -> DataFrame:
         run, reason (`any`: all reasons, overlaps counted once), spans, connections.
         unended (spans without a traced end, which count in no time).
         total_us, p50_us, p99_us, most_us; microseconds.
-        share (total_us over the time of the run, for all connections that were muted at least once).
+        share (total_us over the time of the run, for all connections that were muted at least once, whatever the
+            reason).
     """
     spans = run.mutes.withColumn("reason", f.coalesce("reason", f.lit("unknown")))
     spans = spans.select("run", "connection", "reason", "began_ns", "ended_ns")
     ends = f.array(f.lit(0.5), f.lit(0.99))
     length = run.requests.groupBy("run").agg((f.max("sent_ns") - f.min("received_ns")).alias("run_ns"))
+    muted = spans.groupBy("run").agg(f.count_distinct("connection").alias("muted"))
     found = (
         spans.unionByName(_merged(spans))
         .withColumn("span_us", microseconds("began_ns", "ended_ns"))
@@ -144,8 +146,9 @@ def mute_spans(run: TraceRun) -> DataFrame:
             f.max("span_us").alias("most_us"),
         )
         .join(f.broadcast(length), "run", "left")
+        .join(f.broadcast(muted), "run")
     )
-    share = f.col("total_us") * 1000 / (f.col("run_ns") * f.col("connections"))
+    share = f.col("total_us") * 1000 / (f.col("run_ns") * f.col("muted"))
     named = [f.col("values")[0].alias("p50_us"), f.col("values")[1].alias("p99_us")]
     counted = ("run", "reason", "spans", "unended", "connections", "total_us")
     return found.select(*counted, share.alias("share"), *named, "most_us")

@@ -74,8 +74,8 @@ def plant_shards(synthetic, raw):
 
 
 def plant_spans(synthetic, raw):
-    """Write 10 ms of requests; in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms around two others, one without an
-    end.
+    """Write 10 ms of requests. One connection has in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms around two others,
+    and one without an end; another has an in-flight span of 4 ms.
     """
     run = synthetic.RawRun(raw, RUNS["spans"], traced=True, in_flight=RUNS["spans"])
     for sequence in range(11):
@@ -84,6 +84,7 @@ def plant_spans(synthetic, raw):
     for reason, began, ended in ((0, 0, 2), (0, 2.25, 2.75), (0, 3.25, 3.75), (0, 5, 6), (1, 1, 4), (1, 9, None)):
         stamps = [None if ms is None else synthetic.START_NS + round(ms * 1_000_000) for ms in (began, ended)]
         run.add("mutes", connection=0, reason=reason, began_ns=stamps[0], ended_ns=stamps[1])
+    run.add("mutes", connection=1, reason=0, began_ns=synthetic.START_NS, ended_ns=synthetic.START_NS + 4_000_000)
     run.write()
 
 
@@ -183,8 +184,9 @@ def test_commits_are_grouped_by_load(run):
 def test_spans_are_summed_by_reason_and_overlaps_count_once_in_any(run):
     rows = {row["reason"]: row for row in mute_spans(run).collect()}
     found = {reason: (row["spans"], row["unended"], row["total_us"], row["most_us"]) for reason, row in rows.items()}
-    assert found == {"in-flight": (4, 0, 4000, 2000), "throttle": (2, 1, 3000, 3000), "any": (2, 0, 5000, 4000)}
-    assert rows["any"]["share"] == pytest.approx(0.5)
+    assert found == {"in-flight": (5, 0, 8000, 4000), "throttle": (2, 1, 3000, 3000), "any": (3, 0, 9000, 4000)}
+    shares = {reason: row["share"] for reason, row in rows.items()}
+    assert shares == pytest.approx({"in-flight": 0.4, "throttle": 0.15, "any": 0.45}), "of the time of both connections"
 
 
 def test_lanes_show_the_request_that_waited_longest_for_earlier_responses(run):
