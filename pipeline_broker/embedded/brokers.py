@@ -196,6 +196,10 @@ class Brokers:
         await self._start_again(broker)
         await self._wait_known()
 
+    @property
+    def are_stopped(self) -> bool:
+        return not self._up
+
     async def start_stopped(self) -> None:
         for each in self:
             if each.is_stopped:

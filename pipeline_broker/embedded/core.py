@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_views import list_groups
 from pipeline_broker.embedded.arguments import Duration, checked_name, checked_number, checked_offsets, checked_seconds
 from pipeline_broker.embedded.brokers import Brokers
@@ -286,6 +287,9 @@ class Core:
         Raises:
             EmbeddedBrokerError: the broker has ended, or cannot restart.
         """
+        if self.brokers.are_stopped:
+            await self.brokers.start_stopped()
+            is_renewed = True
         # If the disk has failed, the broker ends here and the caller calls again after the restart. The state of the
         # island must stay until then.
         await self._commit_all()
@@ -378,7 +382,10 @@ class Core:
         async def check() -> RecordReader | RefusedError | None:
             nonlocal reader
             try:
-                self._check_leaders(f"{asked}({topic!r})", topic, partition)
+                is_there = self._check_leaders(f"{asked}({topic!r})", topic, partition)
+                if not is_there and not count and self.running.broker.topics.get(topic) is not None:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    return RefusedError(f"{asked}({topic!r})", code, f"the topic has no partition {partition}")
             except RefusedError as error:
                 if count:
                     raise

@@ -272,8 +272,12 @@ class Lifecycle:
         # Like `_ask`, and after the broker has ended, too: its parts stay as they were.
         thread, core = self._thread, self._core
         if thread is None or core is None or not thread.has_ended or self._process_id != os.getpid():
-            core = self._of_core
-            return self._ask(functools.partial(function, core))
+            try:
+                core = self._of_core
+                return self._ask(functools.partial(function, core))
+            except EmbeddedBrokerError:  # it may end during the call
+                if core is None or not self.has_ended or self._process_id != os.getpid():
+                    raise
         return trio.run(function, core)
 
     def _ask_or_renew(self, work: Callable[[Core, bool], Awaitable[Result]]) -> Result:

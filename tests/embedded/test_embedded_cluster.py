@@ -294,6 +294,25 @@ def test_an_island_undoes_stops_rules_and_groups(cluster):
     assert cluster.groups() == []
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_an_island_starts_all_brokers_again_whatever_the_order_of_their_stops(cluster, topic, order):
+    cluster.produce(topic, "kept", partition=0)
+    with cluster.island():
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "of-an-island"})
+        consumer.subscribe([topic])
+        cluster.wait_assigned("of-an-island")
+        for number in order:
+            cluster.stop(cluster.brokers[number])
+    consumer.close()
+    assert all(each.is_running for each in cluster.brokers)
+    cluster.assert_records(topic, ["kept"])
+    with pytest.raises(RefusedError, match="the topic has no partition 99"):
+        cluster.assert_records(topic, [], partition=99)
+    assert "of-an-island" not in {group.group_id for group in cluster.groups()}
+    with cluster.island():
+        cluster.produce(topic, "next", partition=0)
+
+
 def test_a_cluster_that_is_closed_in_an_island_returns_with_its_data(cluster, topic):
     cluster.produce(topic, "before", partition=1)
     addresses = [broker.addresses for broker in cluster.brokers]
