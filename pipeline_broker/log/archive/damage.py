@@ -53,7 +53,7 @@ class DamageRecord:
                 return
             self._damaged[key] = _copy(damage)
         if known is None:
-            logger.error("%s; the broker serves nothing after this position. %s", damage, REMEDY)
+            logger.error("%s; the broker serves no more of this segment. %s", damage, REMEDY)
 
     def is_gone(self, key: SegmentKey) -> bool:
         return key in self._gone

@@ -245,7 +245,7 @@ def test_a_segment_once_found_damaged_is_not_served_again(errors):
     assert damage.reason == "the checksum of the batch is wrong"
     where = f"at byte {damage.position}, offset 4"
     assert errors() == [
-        f"{name} is damaged {where}: {damage.reason}; the broker serves nothing after this position. {REMEDY}"
+        f"{name} is damaged {where}: {damage.reason}; the broker serves no more of this segment. {REMEDY}"
     ]
     assert len(read_until_damage(SegmentReader(store), info)[0]) == 12, "another process may look again"
 
@@ -307,7 +307,7 @@ def test_a_deleted_folder_is_logged_once_per_segment_although_consumers_retry(ca
         with pytest.raises(DamagedSegment, match="the file is missing"):
             reader.read(f"topic-{number}", info, 3, 1, at_least_one=True).cold()
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
-    assert caplog.messages[0].endswith(f"the broker serves nothing after this position. {REMEDY}")
+    assert caplog.messages[0].endswith(f"the broker serves no more of this segment. {REMEDY}")
 
 
 class TestGone:
