@@ -154,7 +154,7 @@ def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Itera
         (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment: 0 (ReassigningPartitions).", 0),
         (f"{CONTROLLER}globaltopiccount", "Topics (GlobalTopicCount).", topics),
         (f"{CONTROLLER}globalpartitioncount", "Partitions (GlobalPartitionCount).", partitions),
-        (f"{CONTROLLER}offlinepartitionscount", "Always 0; FencedBrokerCount tells of brokers that are down (OfflinePartitionsCount).", 0),
+        (f"{CONTROLLER}offlinepartitionscount", "Always 0; see FencedBrokerCount (OfflinePartitionsCount).", 0),
         (
             f"{CONTROLLER}preferredreplicaimbalancecount",
             "Partitions that another broker leads: 0 (PreferredReplicaImbalanceCount).",

@@ -243,6 +243,12 @@ def test_an_error_names_a_missing_topic_and_a_similar_one(broker):
         broker.assert_records("something-else", ["v"], timeout=0.01)
 
 
+def test_no_records_of_a_partition_that_does_not_exist_are_an_error(broker):
+    broker.create_topic("one-partition")
+    with pytest.raises(RefusedError, match="the topic has no partition 1"):
+        broker.assert_records("one-partition", [], partition=1)
+
+
 def test_an_assertion_in_an_event_loop_names_the_method_to_await(broker):
     async def check():
         broker.assert_records("t", ["v"])

@@ -103,7 +103,12 @@ def unit(path):
 
 def test_the_unit_starts_a_broker_of_its_environment_file(tmp_path):
     fields = unit(EXAMPLES / "pipeline-broker@.service")
-    own = {"STORE": f"file://{tmp_path}/store", "HOST": "localhost", "PORT": str(free_port()), "CACHE_DIRECTORY": str(tmp_path / "cache")}
+    own = {
+        "STORE": f"file://{tmp_path}/store",
+        "HOST": "localhost",
+        "PORT": str(free_port()),
+        "CACHE_DIRECTORY": str(tmp_path / "cache"),
+    }
     command = re.sub(r"\$\{(\w+)\}", lambda found: shlex.quote(own[found[1]]), fields["ExecStart"])
     program, *arguments = shlex.split(command)
     assert program == "/opt/pipeline-broker/bin/pipeline-broker"
