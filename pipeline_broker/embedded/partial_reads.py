@@ -30,7 +30,7 @@ class Overview(NamedTuple):
     topics: Collection[str]  # without internal ones
     groups: Sequence[FoundGroup]  # of the wanted ones, those that exist
     ahead_ms: int
-    problem: str  # the reason why there are no topics and groups; empty otherwise
+    problem: str  # the reason for missing topics and groups, or an empty text
 
 
 async def overview(core: Core, group_ids: Iterable[str]) -> Overview:

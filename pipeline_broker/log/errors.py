@@ -4,7 +4,7 @@ A `LogError` becomes an error code in a response; `error_name` is its name in Ka
 startup or the broker, or are handled inside this package.
 """
 
-REMEDY = "Run `pipeline-broker inspect` to see what is damaged, stop the broker, and restore its data from a backup"
+REMEDY = "Run `pipeline-broker inspect` to see the damage, stop the broker, and restore its data from a backup"
 """Ends the log line of damage."""
 
 

@@ -149,7 +149,7 @@ async def serve(
         JournalFailed: a sync of acknowledged records failed, in an exception group.
         MaintenanceFailedError: the log cannot be archived, or another process has it, in an exception group.
     """
-    # The supervisor of a cluster reads the same files, and logs what is wrong with them.
+    # The supervisor of a cluster reads the same files, and logs their errors.
     security = open_http_security(options.http_certificate, options.http_users, is_logged=options.cluster is None)
     files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
     store = archive_store(options, files)
