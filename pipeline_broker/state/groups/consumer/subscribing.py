@@ -43,9 +43,12 @@ def check_regex(regex: str | None) -> None:
 
 def find_matches(regex: str, names: Sequence[str], topics_version: int) -> Steps[Matches]:
     found: list[str] = []
-    for start in range(0, len(names), THINGS_PER_STEP):
-        found += _matching(regex, names[start : start + THINGS_PER_STEP])
-        yield
+    try:
+        for start in range(0, len(names), THINGS_PER_STEP):
+            found += compiled(regex).matching(names[start : start + THINGS_PER_STEP])
+            yield
+    except InvalidPatternError:  # as in `_matching`: an expression that is too slow matches nothing
+        found.clear()
     return Matches(tuple(found), topics_version)
 
 
@@ -68,7 +71,7 @@ def change_regex(
     if before and not group.regex_members(before) and before in group.regexes:
         step.emit(Subject.REGEX, before, None)
     if after and after not in group.regexes:
-        _resolve(step, {after: matches or _match(step, after)}, may_describe)
+        _resolve(step, {after: matches or _match(step, after, _names(step))}, may_describe)
     return bool(before or group.regexes[after].topics)
 
 
@@ -90,14 +93,16 @@ def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:
             stale.append((resolved.timestamp_ms, regex))
     if not stale:
         return False
-    names = [topic.name for topic in step.topics.all()]
+    names = _names(step)
     count = max(1, NAMES_MATCHED_MAX // max(1, len(names)))
     return _resolve(step, {regex: _match(step, regex, names) for _, regex in sorted(stale)[:count]}, may_describe)
 
 
-def _match(step: Step, regex: str, names: Iterable[str] | None = None) -> Matches:
-    if names is None:
-        names = (topic.name for topic in step.topics.all())
+def _names(step: Step) -> list[str]:
+    return [topic.name for topic in step.topics.all()]
+
+
+def _match(step: Step, regex: str, names: Iterable[str]) -> Matches:
     return Matches(tuple(_matching(regex, names)), step.topics_version)
 
 

@@ -6,10 +6,11 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.base.steps import finished
+from pipeline_broker.base.patterns import InvalidPatternError, Pattern
+from pipeline_broker.base.steps import THINGS_PER_STEP, finished
 from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
-from pipeline_broker.state.groups.consumer.messages import MatchesNeeded
+from pipeline_broker.state.groups.consumer.messages import Matches, MatchesNeeded
 from pipeline_broker.state.groups.consumer.records import LAYOUTS
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
 from pipeline_broker.state.groups.modern.layouts import record_of
@@ -292,3 +293,16 @@ def test_topics_that_came_after_the_matching_are_found_by_the_next_refresh(drive
     assert names(driver, answer) == ["orders.eu", "orders.us"]
     driver.tick(subscribing.REFRESH_INTERVAL_MS_MIN)
     assert names(driver, driver.beat("m", member_epoch=answer.member_epoch)) == ["orders.eu", "orders.jp", "orders.us"]
+
+
+def test_an_expression_that_is_too_slow_for_some_names_matches_none_in_steps_either(driver, monkeypatch):
+    calls = iter(range(2))
+
+    def matching(_pattern, names):
+        if next(calls):
+            raise InvalidPatternError("it takes too long to match")
+        return list(names)
+
+    monkeypatch.setattr(Pattern, "matching", matching)
+    names = [f"orders.{number}" for number in range(2 * THINGS_PER_STEP)]
+    assert finished(subscribing.find_matches("orders.*", names, 7)) == Matches((), 7)
