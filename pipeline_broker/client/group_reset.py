@@ -7,7 +7,7 @@ Like kafka-streams-groups, it omits the repartition topics of a streams group, u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster_client import ClusterClient
@@ -18,18 +18,28 @@ from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
 from pipeline_broker.client.share_offsets import alter_share_starts, share_starts
 from pipeline_broker.client.topology import TopicPartition
 
-__all__ = ["changelogs_of", "commit_plan", "plan_reset"]
+__all__ = ["ResetPlan", "commit_plan", "plan_reset"]
 
 _EMPTY_STATES = frozenset({"Empty", "Dead"})
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP})
 
 
+class ResetPlan(NamedTuple):
+    """The offsets to commit, and what a reset leaves as it is.
+
+    Attributes:
+        rows: for each partition `topic`, `partition`, `from` (None without a committed offset) and `to`.
+        changelogs: topics with the state of a streams group.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    changelogs: Sequence[str]
+
+
 async def plan_reset(
     cluster: ClusterClient, group: str, topics: Mapping[str, Sequence[int]] | None, to: Place | None, shift: int
-) -> list[dict[str, Any]]:
-    """Plan a reset: a row for each partition with `topic`, `partition`, `from` and `to`.
-
-    `from` is the committed offset, or None. `to` is limited to the offsets of the partition.
+) -> ResetPlan:
+    """Plan a reset, within the offsets that each partition has.
 
     Args:
         group: the group id; the commit creates an unknown group.
@@ -47,8 +57,9 @@ async def plan_reset(
         committed = await share_starts(cluster, group)
     else:
         committed = await committed_offsets(cluster, group, is_stable=False)
+    internal = shown.get("internal_topics", {})
     if topics is None:
-        repartition = shown.get("internal_topics", {}).get("repartition", ())
+        repartition = internal.get("repartition", ())
         partitions = sorted(it for it in committed if it[0] not in repartition)
     else:
         partitions = await _partitions(cluster, topics)
@@ -64,17 +75,7 @@ async def plan_reset(
         within, at = bounds[topic, partition], committed.get((topic, partition))
         offset = min(max(wanted[topic, partition], within.start), within.end)
         rows.append({"topic": topic, "partition": partition, "from": None if at is None else at.offset, "to": offset})
-    return rows
-
-
-async def changelogs_of(cluster: ClusterClient, group: str) -> Sequence[str]:
-    """Return the topics with the state of a streams group, which a reset leaves as they are.
-
-    Raises:
-        ClientError: the coordinator cannot be reached, or reports an error.
-    """
-    found: Sequence[str] = (await _state(cluster, group)).get("internal_topics", {}).get("changelog", ())
-    return found
+    return ResetPlan(rows, internal.get("changelog", ()))
 
 
 async def _state(cluster: ClusterClient, group: str) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def _shifted(
     return {partition: committed[partition].offset + shift for partition in partitions}
 
 
-async def commit_plan(cluster: ClusterClient, group: str, plan: Sequence[Mapping[str, Any]]) -> None:
+async def commit_plan(cluster: ClusterClient, group: str, plan: ResetPlan) -> None:
     """Commit the offsets of a plan.
 
     Raises:
@@ -118,7 +119,7 @@ async def commit_plan(cluster: ClusterClient, group: str, plan: Sequence[Mapping
         raise ClientError(
             f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
         )
-    offsets = {(row["topic"], row["partition"]): row["to"] for row in plan}
+    offsets = {(row["topic"], row["partition"]): row["to"] for row in plan.rows}
     try:
         await (alter_share_starts if shown["type"] == SHARE else commit)(cluster, group, offsets)
     except BrokerRefused as error:

@@ -9,7 +9,7 @@ import click
 
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.group_description import describe_group, describe_groups
-from pipeline_broker.client.group_reset import changelogs_of, commit_plan, plan_reset
+from pipeline_broker.client.group_reset import ResetPlan, commit_plan, plan_reset
 from pipeline_broker.client.groups import delete_groups, list_groups
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
@@ -199,22 +199,22 @@ def reset_offsets(
     place = None if to is None else place_of(to, "--to")
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
-    async def program(cluster: ClusterClient) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    async def program(cluster: ClusterClient) -> ResetPlan:
         plan = await plan_reset(cluster, group, chosen, place, shift or 0)
         if execute:
             await commit_plan(cluster, group, plan)
-        return plan, await changelogs_of(cluster, group)
+        return plan
 
-    plan, changelogs = bootstrap.run(program)
-    if changelogs:
+    plan = bootstrap.run(program)
+    if plan.changelogs:
         click.echo(
             f"group {group} is a streams group whose state stays: records that it reads again change the state again. "
-            f"To begin anew, also delete {', '.join(changelogs)} and the local state of its instances "
+            f"To begin anew, also delete {', '.join(plan.changelogs)} and the local state of its instances "
             "(KafkaStreams.cleanUp).",
             err=True,
         )
     if as_json:
-        print_json({"group": group, "executed": execute, "offsets": plan})
+        print_json({"group": group, "executed": execute, "offsets": plan.rows})
         return
-    print_table(plan, ["topic", "partition", "from", "to"])
+    print_table(plan.rows, ["topic", "partition", "from", "to"])
     click.echo("reset" if execute else "nothing was changed: give --execute to reset the offsets", err=True)
