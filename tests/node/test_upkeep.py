@@ -148,15 +148,17 @@ def test_a_log_created_while_a_round_begins_loses_nothing():
     assert bench.log.archived.end_offset == 6
 
 
-def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
-    """Case 21."""
+def archive_on_a_full_disk(monkeypatch, noted=lambda _obstacle, _bench: None):
+    """Archive records although the first writes to the archive fail; `noted` is called with each failure."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench()
     failures = iter(range(3))
 
     def before(operation, path):
         if operation in ("write", "create") and "archive" in path.parts and next(failures, None) is not None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            obstacle = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            noted(obstacle, bench)
+            raise obstacle
 
     async def main():
         async with kept(bench):
@@ -165,6 +167,12 @@ def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
             await wait_until(lambda: not bench.journal.sealed())
 
     trio.run(main)
+    return bench
+
+
+def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
+    """Case 21."""
+    bench = archive_on_a_full_disk(monkeypatch)
     assert bench.values() == list(range(5))
     waits, goes_on = [record.getMessage() for record in caplog.records]
     assert waits.startswith("archiving is suspended: [Errno 28] No space left on device: delete other files")
@@ -172,22 +180,10 @@ def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
 
 
 def test_advice_that_the_journal_has_logged_is_not_repeated(monkeypatch, caplog):
-    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
-    bench = Bench()
-    failures = iter(range(3))
+    def noted(obstacle, bench):
+        bench.journal.room.obstacle = obstacle
 
-    def before(operation, path):
-        if operation in ("write", "create") and "archive" in path.parts and next(failures, None) is not None:
-            bench.journal.room.obstacle = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    async def main():
-        async with kept(bench):
-            bench.files.before = before
-            bench.produce(5)
-            await wait_until(lambda: not bench.journal.sealed())
-
-    trio.run(main)
+    archive_on_a_full_disk(monkeypatch, noted)
     assert "archiving is suspended: [Errno 28] No space left on device" in caplog.messages
 
 
