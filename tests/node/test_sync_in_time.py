@@ -2,7 +2,6 @@
 
 import pytest
 import trio
-import trio.testing
 
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.flush_policy import FlushPolicy
@@ -10,13 +9,14 @@ from pipeline_broker.log.segments.policies import FlushRules
 from pipeline_broker.node.assembly import sync_in_time
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from tests.log.journal.test_flush_policy import entry, log_of
+from tests.virtual_time import run_on_virtual_time, working_threads
 
 
 class Journal:
     def __init__(self):
         self.wanted = ThreadWakeup()
         self.flush_policy = FlushPolicy("os", self.wanted)
-        self.synced, self.error, self.sync_seconds = [], None, 0
+        self.synced, self.error, self.sync_seconds, self.sleeping = [], None, 0, 0
 
     def write(self, **rules):
         log = log_of(FlushRules(**rules))
@@ -31,15 +31,24 @@ class Journal:
             raise self.error
         self.synced.append(round(trio.from_thread.run_sync(trio.current_time) * 1000))
         self.flush_policy.sync_begins(1)
-        trio.from_thread.run(trio.sleep, self.sync_seconds)
+        trio.from_thread.run(self._sleep)
+
+    async def _sleep(self):
+        self.sleeping += 1
+        await trio.sleep(self.sync_seconds)
+        self.sleeping -= 1
+
+    def run(self, main):
+        return run_on_virtual_time(main, lambda: working_threads() - self.sleeping)
 
 
 def synced(*writes, until=10_000, sync_seconds=0):
     """Return the times of syncs in milliseconds, after writes given as pairs of milliseconds and rules."""
 
+    journal = Journal()
+    journal.sync_seconds = sync_seconds
+
     async def main():
-        journal = Journal()
-        journal.sync_seconds = sync_seconds
         begin = trio.current_time()
         async with trio.open_nursery() as nursery:
             await nursery.start(sync_in_time, journal, journal.wanted)
@@ -50,7 +59,7 @@ def synced(*writes, until=10_000, sync_seconds=0):
             nursery.cancel_scope.cancel()
         return [ms - round(begin * 1000) for ms in journal.synced]
 
-    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+    return journal.run(main)
 
 
 def test_written_records_are_synced_once_after_flush_ms_of_their_topic():
@@ -78,12 +87,13 @@ def test_nothing_is_synced_without_flush_ms():
 
 
 def test_a_failed_sync_ends_the_broker():
+    journal = Journal()
+    journal.error = JournalFailed("the disk failed")
+
     async def main():
-        journal = Journal()
-        journal.error = JournalFailed("the disk failed")
         async with trio.open_nursery() as nursery:
             await nursery.start(sync_in_time, journal, journal.wanted)
             journal.write(ms=5)
 
     with pytest.RaisesGroup(pytest.RaisesExc(JournalFailed, match="the disk failed")):
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+        journal.run(main)

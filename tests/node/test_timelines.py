@@ -30,6 +30,7 @@ from stages.request import Request, Send
 from stages.timeline import NO_STAMP
 from tests.apis.wire_client import WireClient
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.virtual_time import run_on_virtual_time
 
 PRODUCE, FETCH = 0, 1
 BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])
@@ -273,7 +274,7 @@ def in_scene(tmp_path):
                     await story(scene)
                 nursery.cancel_scope.cancel()
 
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.05))
+        run_on_virtual_time(main)
         return scene
 
     return run
