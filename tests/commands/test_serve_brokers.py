@@ -34,13 +34,13 @@ BROKER = 4
 class Cluster:
     """A supervisor and the brokers that it has started."""
 
-    def __init__(self, directory, mode="pipelined", brokers=3, *, metrics=False, **options):
+    def __init__(self, directory, mode="pipelined", brokers=3, *, metrics=False, program=PROGRAM, **options):
         self.supervisor = start_broker(
             directory,
             mode=mode,
             arguments=["--brokers", str(brokers), *(["--metrics", "0"] if metrics else [])],
             settings=["group.initial.rebalance.delay.ms=0"],
-            program=PROGRAM,
+            program=program,
             **options,
         )
         self.data = directory / "data"
@@ -245,7 +245,7 @@ def test_brokers_end_with_their_supervisor(tmp_path):
 
 
 @pytest.mark.parametrize("node_id", drawn(1, 2))
-def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_path, node_id):
+def test_a_broker_that_dies_again_and_again_stays_down_until_a_hangup_and_the_others_serve(tmp_path, node_id):
     from confluent_kafka.admin import AdminClient, NewTopic
 
     cluster = Cluster(tmp_path / "cluster", brokers=2, metrics=True)
@@ -275,7 +275,20 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
     scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
     assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
     assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
+    assert f'kafka_controller_kafkacontroller_offlinepartitionscount{{broker="{other}"}} 1' in scraped
+    assert f'pipeline_broker_up{{broker="{node_id}"}} 0' in scraped
     assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
+    assert f"start it with `kill -HUP {cluster.supervisor.pid}`" in cluster.supervisor.stderr
+    os.kill(cluster.supervisor.pid, signal.SIGHUP)
+    wait(lambda: cluster.pid(node_id) != last)
+    cluster.wait_led(node_id)
+    last = cluster.pid(node_id)
+    os.kill(last, signal.SIGKILL)  # its earlier ends no longer count
+    wait(lambda: cluster.pid(node_id) != last)
+    cluster.wait_led(node_id)
+    assert urllib.request.urlopen(ready, timeout=SECONDS_MAX).read() == b"ok\n"
+    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    assert re.findall(r"^kafka_\w+_offlinepartitionscount\S+ (\d)$", scraped, re.MULTILINE) == ["0", "0"]
     cluster.supervisor.stop()
     cluster.supervisor.process.stdout.close()
 
