@@ -34,8 +34,7 @@ class Silence:
     def is_long(self) -> bool:
         return self.seconds >= SILENT_SECONDS
 
-    def check(self) -> Verdict | None:
-        """Count a check without a sign of life. Return each verdict once."""
+    def count_check(self) -> Verdict | None:
         before, self.seconds = self.seconds, self.seconds + BEAT_SECONDS
         if before < HUNG_SECONDS <= self.seconds:
             return "hung"
@@ -43,12 +42,11 @@ class Silence:
 
 
 async def beat() -> None:
-    """Write signs of life until cancelled, or until the supervisor has ended."""
     while True:
         # A write to the full pipe of a supervisor that stands still would block the event loop.
         if select.select((), (STDOUT,), (), 0)[1]:
             try:
                 os.write(STDOUT, b"\n")
-            except BrokenPipeError:
+            except BrokenPipeError:  # the supervisor has ended
                 return
         await trio.sleep(BEAT_SECONDS)

@@ -77,7 +77,7 @@ class _BrokerProcess:
     def check(self) -> None:
         if self.process is None or not self.is_ready:  # a startup may block the event loop for long
             return
-        verdict = self.silence.check()
+        verdict = self.silence.count_check()
         if verdict == "silent":
             logger.warning(
                 "broker %d (process %d) has not answered for %.0f s. It is killed and started again after %.0f s",
@@ -93,11 +93,9 @@ class _BrokerProcess:
 
 @attrs.frozen
 class MetricsAddress:
-    """The address of the metrics endpoint, and the host names that requests to it may use."""
-
     host: str
     port: int
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # host names that requests may use, in addition to addresses
 
 
 class _Supervisor:

@@ -1,4 +1,4 @@
-"""`serve --brokers N` with brokers that stand still: SIGSTOP suspends a process, as a blocked event loop would."""
+"""`serve --brokers N` with brokers that end or hang: SIGSTOP suspends a process, as a blocked event loop would."""
 
 import contextlib
 import json
@@ -6,17 +6,21 @@ import os
 import re
 import signal
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.node.supervisor import DEATHS_MAX
 from tests.commands.test_serve_brokers import SECONDS_MAX, Cluster, consume, wait
 from tests.crashes.lengths import drawn
 
 pytestmark = [pytest.mark.clients, pytest.mark.faults]
 IMPATIENT = (str(Path(__file__).parent / "impatient_supervisor.py"),)
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "operating.md"
 PACE_SECONDS = 0.005
 
 
@@ -84,6 +88,17 @@ def down(url):
     return re.findall(r'^pipeline_broker_up\{broker="(\d)"\} 0$', scraped, re.MULTILINE)
 
 
+def alerts(url):
+    """Return the metrics whose alert of the guide, a comparison with 0, fires."""
+    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    return {
+        name
+        for name, operator in re.findall(r"^\| `(?:max\()?(\w+)\)? (==|>) 0`", GUIDE.read_text("utf-8"), re.MULTILINE)
+        for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", scraped, re.MULTILINE)
+        if (float(value) == 0 if operator == "==" else float(value) > 0)
+    }
+
+
 def test_a_broker_that_stands_still_is_shown_and_no_acknowledged_record_is_lost(tmp_path):
     with running(tmp_path / "cluster") as cluster:
         (url,) = re.findall(r"^metrics on (\S+)$", cluster.supervisor.stderr, re.MULTILINE)
@@ -124,3 +139,48 @@ def test_a_hung_broker_is_killed_and_started_again_also_while_the_cluster_stops(
         assert f"broker {node_id} ended with exit code -9 and is started again" in cluster.supervisor.stderr
         os.kill(cluster.pid(node_id), signal.SIGSTOP)
         cluster.supervisor.stop()
+
+
+@pytest.mark.parametrize("node_id", drawn(1, 2))
+def test_a_broker_that_dies_again_and_again_stays_down_until_a_hangup_and_the_others_serve(tmp_path, node_id):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    cluster = Cluster(tmp_path / "cluster", brokers=2, metrics=True)
+    (url,) = re.findall(r"^metrics on (\S+)$", cluster.supervisor.stderr, re.MULTILINE)
+    wait(lambda: reason(url) is None)
+    assert not alerts(url)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap(1)})
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(SECONDS_MAX)
+    last = None
+    for _ in range(DEATHS_MAX):
+        wait(lambda: cluster.pid(node_id) != last)  # noqa: B023 - called at once
+        last = cluster.pid(node_id)
+        time.sleep(0.2)
+        os.kill(last, signal.SIGKILL)
+    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down. Correct the" in cluster.supervisor.stderr)
+    other = 3 - node_id
+
+    def shown():
+        (topic,) = cluster.metadata(cluster.brokers[other].port, "t").topics
+        return sorted((it.leader_id, it.error_code) for it in topic.partitions)
+
+    wait(lambda: shown() == [(-1, ErrorCode.LEADER_NOT_AVAILABLE), (other, ErrorCode.NONE)])
+    assert reason(url) == f"without broker {node_id}"
+    wait(lambda: alerts(url) == {"pipeline_broker_up", "kafka_controller_kafkacontroller_offlinepartitionscount"})
+    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
+    assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
+    assert f'kafka_controller_kafkacontroller_offlinepartitionscount{{broker="{other}"}} 1' in scraped
+    assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
+    assert f"start it with `kill -HUP {cluster.supervisor.pid}`" in cluster.supervisor.stderr
+    os.kill(cluster.supervisor.pid, signal.SIGHUP)
+    wait(lambda: cluster.pid(node_id) != last)
+    cluster.wait_led(node_id)
+    last = cluster.pid(node_id)
+    os.kill(last, signal.SIGKILL)  # its earlier ends no longer count
+    wait(lambda: cluster.pid(node_id) != last)
+    cluster.wait_led(node_id)
+    wait(lambda: reason(url) is None)
+    wait(lambda: not alerts(url))
+    cluster.supervisor.stop()
+    cluster.supervisor.process.stdout.close()
