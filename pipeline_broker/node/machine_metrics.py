@@ -41,7 +41,7 @@ class MachineMetrics:
         self._security = security
         self.urls: dict[int, str] = {}
         self._texts: Mapping[int, str] = {}
-        self._is_up: Callable[[], Mapping[int, bool]] = dict
+        self._states: Callable[[], Mapping[int, bool]] = dict
 
     async def run(
         self,
@@ -50,15 +50,18 @@ class MachineMetrics:
         names: tuple[str, ...],
         *,
         not_ready: Callable[[], str | None],
-        is_up: Callable[[], Mapping[int, bool]],
+        states: Callable[[], Mapping[int, bool]],
         task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled.
 
+        Args:
+            states: returns whether each broker is up, by its id.
+
         Raises:
             UnavailableError: the port is not available.
         """
-        self._is_up = is_up
+        self._states = states
         await serve_metrics(
             host,
             port,
@@ -77,13 +80,13 @@ class MachineMetrics:
         header = "" if users is None else f"Authorization: {users.authorization}\r\n"
         with trio.move_on_after(SCRAPE_SECONDS):
             async with trio.open_nursery() as nursery:
-                for node_id, is_up in self._is_up().items():
+                for node_id, is_up in self._states().items():
                     if is_up and node_id in self.urls:
                         nursery.start_soon(_scrape_one, node_id, self.urls[node_id], texts, header)
         self._texts = texts
 
     def _render(self) -> Steps[bytes]:
-        states = self._is_up().items()
+        states = self._states().items()
         texts = {node: f"{UP_HEAD}pipeline_broker_up {is_up:d}\n{self._texts.get(node, '')}" for node, is_up in states}
         return (yield from merge_metrics(texts))
 

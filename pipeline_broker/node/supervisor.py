@@ -148,7 +148,7 @@ class _Supervisor:
         address = self._metrics_address
         if address is None:
             return
-        run = functools.partial(self._metrics.run, not_ready=self._not_ready, is_up=self._is_up)
+        run = functools.partial(self._metrics.run, not_ready=self._not_ready, states=self._states)
         port = await nursery.start(run, address.host, address.port, address.names)
         self._announce(f"{METRICS_LINE}{self._security.scheme}://{address.host}:{port}/metrics")
 
@@ -160,7 +160,7 @@ class _Supervisor:
         ]
         return f"without broker {', '.join(missing)}" if missing else None
 
-    def _is_up(self) -> dict[int, bool]:
+    def _states(self) -> dict[int, bool]:
         return {broker.node_id: broker.is_up for broker in self.brokers}
 
     async def _check_regularly(self) -> None:
