@@ -66,6 +66,13 @@ class ClusterLeadership(Leadership):
         # The controller cannot fence itself. Each broker sees on its own connection that the controller is down.
         return is_joined and not (node_id == self._members.controller_id and self._members.is_controller_down)
 
+    def offline_partitions(self) -> int:
+        led = {node_id: self._members.image.led_by(node_id) for node_id in self.members}
+        # The controller also leads the partitions from the time before the cluster, which have no record.
+        led[self._members.controller_id] = 0
+        led[self._members.controller_id] = self._topics.partitions - sum(led.values())
+        return sum(count for node_id, count in led.items() if not self.is_there(node_id))
+
     def alike(self, topic: Topic, partitions: range) -> list[int]:
         known = self._members.image.partitions(topic.topic_id)
         firsts: dict[int, int] = {}

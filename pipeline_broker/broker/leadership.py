@@ -64,6 +64,9 @@ class Leadership:
     def is_there(self, node_id: int) -> bool:
         return node_id == self.broker_id
 
+    def offline_partitions(self) -> int:
+        return 0
+
     def controller_id(self) -> int:
         return self.broker_id
 

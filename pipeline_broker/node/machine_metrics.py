@@ -22,6 +22,9 @@ SCRAPE_SECONDS = 3.0
 """Time for all brokers to answer a scrape; one that does not is missing in the text."""
 ANSWER_BYTES_MAX = 64 << 20
 EDGE_BYTES = 256 << 20
+UP_HEAD = """# HELP pipeline_broker_up 1 while a broker serves and answers its supervisor
+# TYPE pipeline_broker_up gauge
+"""
 
 
 class MachineMetrics:
@@ -38,6 +41,7 @@ class MachineMetrics:
         self._security = security
         self.urls: dict[int, str] = {}
         self._texts: Mapping[int, str] = {}
+        self._states: Callable[[], Mapping[int, bool]] = dict
 
     async def run(
         self,
@@ -46,13 +50,18 @@ class MachineMetrics:
         names: tuple[str, ...],
         *,
         not_ready: Callable[[], str | None],
+        states: Callable[[], Mapping[int, bool]],
         task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled.
 
+        Args:
+            states: returns whether each broker is up, by its id.
+
         Raises:
             UnavailableError: the port is not available.
         """
+        self._states = states
         await serve_metrics(
             host,
             port,
@@ -71,12 +80,15 @@ class MachineMetrics:
         header = "" if users is None else f"Authorization: {users.authorization}\r\n"
         with trio.move_on_after(SCRAPE_SECONDS):
             async with trio.open_nursery() as nursery:
-                for node_id, url in self.urls.items():
-                    nursery.start_soon(_scrape_one, node_id, url, texts, header)
+                for node_id, is_up in self._states().items():
+                    if is_up and node_id in self.urls:
+                        nursery.start_soon(_scrape_one, node_id, self.urls[node_id], texts, header)
         self._texts = texts
 
     def _render(self) -> Steps[bytes]:
-        return (yield from merge_metrics(self._texts))
+        states = self._states().items()
+        texts = {node: f"{UP_HEAD}pipeline_broker_up {is_up:d}\n{self._texts.get(node, '')}" for node, is_up in states}
+        return (yield from merge_metrics(texts))
 
 
 async def _scrape_one(node_id: int, url: str, texts: dict[int, str], header: str) -> None:

@@ -36,6 +36,7 @@ from pipeline_broker.node.errors import MaintenanceFailedError, StartError, Take
 from pipeline_broker.node.file_renewal import FileRenewal, renew_on_hangup
 from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
+from pipeline_broker.node.heartbeat import beat
 from pipeline_broker.node.http_files import open_http_security
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers
@@ -256,6 +257,7 @@ async def _serve(
             if cluster is not None:
                 await nursery.start(cluster.run, assembled)
                 nursery.start_soon(_end_with_supervisor)
+                nursery.start_soon(beat)
             nursery.start_soon(return_regularly, broker.edges)
             renewal = FileRenewal(
                 lambda: {**listeners.tls_contexts, **security.files},

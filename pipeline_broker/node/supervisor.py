@@ -21,6 +21,7 @@ from pipeline_broker.node.cluster_directory import become_cluster, locked
 from pipeline_broker.node.cluster_role import CONTROLLER_ID
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.file_renewal import FileRenewal
+from pipeline_broker.node.heartbeat import BEAT_SECONDS, HUNG_SECONDS, Silence
 from pipeline_broker.node.machine_metrics import MachineMetrics
 from pipeline_broker.node.service_manager import NOTIFY_VARIABLE, notify
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 DEATHS_MAX = 5
 DEATHS_SECONDS = 60.0
-"""A broker that ends this often within this time stays down."""
+"""A broker that ends this often within this time stays down until SIGHUP."""
 RESTART_SECONDS = 0.05
 LINE_BYTES_MAX = 64 * 1024
 METRICS_LINE = "metrics on "
@@ -50,7 +51,7 @@ class _BrokerProcess:
     Attributes:
         port: the port of its first listener, which it keeps over restarts.
         is_ready: True while it serves.
-        is_down: True once it stays down.
+        is_down: True while it stays down.
         deaths: times of its latest ends.
     """
 
@@ -62,15 +63,39 @@ class _BrokerProcess:
     is_down: bool = False
     last_error: str = ""
     deaths: deque[float] = attrs.Factory(lambda: deque(maxlen=DEATHS_MAX))
+    silence: Silence = attrs.Factory(Silence)
+
+    @property
+    def is_up(self) -> bool:
+        return self.is_ready and not self.silence.is_long
+
+    def heard(self) -> None:
+        if self.silence.is_long:
+            logger.warning("broker %d answers again after %.0f s", self.node_id, self.silence.seconds)
+        self.silence = Silence()
+
+    def check(self) -> None:
+        if self.process is None or not self.is_ready:  # a startup may block the event loop for long
+            return
+        verdict = self.silence.count_check()
+        if verdict == "silent":
+            logger.warning(
+                "broker %d (process %d) has not answered for %.0f s. It is killed and started again after %.0f s",
+                self.node_id,
+                self.process.pid,
+                self.silence.seconds,
+                HUNG_SECONDS,
+            )
+        elif verdict == "hung":
+            logger.error("broker %d has not answered for %.0f s and is killed", self.node_id, self.silence.seconds)
+            self.process.kill()
 
 
 @attrs.frozen
 class MetricsAddress:
-    """The address of the metrics endpoint, and the host names that requests to it may use."""
-
     host: str
     port: int
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # host names that requests may use, in addition to addresses
 
 
 class _Supervisor:
@@ -91,7 +116,7 @@ class _Supervisor:
         self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
         self._stopping = trio.Event()
         self._is_serving = False
-        self._changed = trio.lowlevel.ParkingLot()  # woken when a broker ends
+        self._changed = trio.lowlevel.ParkingLot()  # woken when a broker ends, or must be started or stopped
 
     async def run(self, on_ready: Callable[[str], None], data: Path) -> int:
         """Run the brokers until a signal, or until all of them stay down; return the exit code.
@@ -102,6 +127,7 @@ class _Supervisor:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow_signals, signals)
+                nursery.start_soon(self._check_regularly)
                 if self._security.files:
                     nursery.start_soon(self._renewal.run)
                 await self._start_metrics(nursery)
@@ -122,13 +148,26 @@ class _Supervisor:
         address = self._metrics_address
         if address is None:
             return
-        run = functools.partial(self._metrics.run, not_ready=self._not_ready)
+        run = functools.partial(self._metrics.run, not_ready=self._not_ready, states=self._states)
         port = await nursery.start(run, address.host, address.port, address.names)
         self._announce(f"{METRICS_LINE}{self._security.scheme}://{address.host}:{port}/metrics")
 
     def _not_ready(self) -> str | None:
-        missing = [str(broker.node_id) for broker in self.brokers if not broker.is_ready]
+        missing = [
+            f"{broker.node_id} (not answering)" if broker.is_ready else str(broker.node_id)
+            for broker in self.brokers
+            if not broker.is_up
+        ]
         return f"without broker {', '.join(missing)}" if missing else None
+
+    def _states(self) -> dict[int, bool]:
+        return {broker.node_id: broker.is_up for broker in self.brokers}
+
+    async def _check_regularly(self) -> None:
+        while True:
+            await trio.sleep(BEAT_SECONDS)
+            for broker in self.brokers:
+                broker.check()
 
     def _ready_line(self, data: Path) -> str:
         first, _, _ = self.brokers[0].ready_line.partition(" data=")
@@ -145,6 +184,7 @@ class _Supervisor:
                 self._send_hangup()
                 continue
             self._stopping.set()
+            self._changed.unpark_all()
             notify("STOPPING=1")
             # The controller last: the others may need it for their last requests.
             for broker in self.brokers[1:]:
@@ -155,6 +195,11 @@ class _Supervisor:
     def _send_hangup(self) -> None:
         self._renewal.request()
         for broker in self.brokers:
+            if broker.is_down:
+                logger.warning("broker %d is started again on SIGHUP", broker.node_id)
+                broker.is_down = False
+                broker.deaths.clear()
+                self._changed.unpark_all()
             # A broker that is starting reads its certificates anyway, and may not handle the signal yet.
             if broker.process is not None and broker.is_ready:
                 broker.process.send_signal(signal.SIGHUP)
@@ -183,22 +228,27 @@ class _Supervisor:
                 break
             if not was_ready and not self._is_serving:
                 raise StartError(broker.last_error or f"broker {broker.node_id} ended with exit code {code}")
-            now = trio.current_time()
-            broker.deaths.append(now)
-            if len(broker.deaths) == DEATHS_MAX and now - broker.deaths[0] < DEATHS_SECONDS:
-                broker.is_down = True
-                self._changed.unpark_all()
-                logger.error(
-                    "broker %d ended %d times in %.0f s and stays down. Correct the cause, which its lines above name,"
-                    " and restart the cluster (`serve --brokers`)",
-                    broker.node_id,
-                    DEATHS_MAX,
-                    DEATHS_SECONDS,
-                )
-                return
+            broker.deaths.append(trio.current_time())
+            if len(broker.deaths) == DEATHS_MAX and broker.deaths[-1] - broker.deaths[0] < DEATHS_SECONDS:
+                await self._stay_down(broker)
+                continue
             logger.warning("broker %d ended with exit code %d and is started again", broker.node_id, code)
             await trio.sleep(RESTART_SECONDS)
         ready()
+
+    async def _stay_down(self, broker: _BrokerProcess) -> None:
+        broker.is_down = True
+        self._changed.unpark_all()
+        logger.error(
+            "broker %d ended %d times in %.0f s and stays down. Correct the cause, which its lines above name, and"
+            " start it with `kill -HUP %d`",
+            broker.node_id,
+            DEATHS_MAX,
+            DEATHS_SECONDS,
+            os.getpid(),
+        )
+        while broker.is_down:
+            await self._changed.park()
 
     async def _run_once(self, broker: _BrokerProcess, ready: Callable[[], None]) -> int:
         process = broker.process = await trio.lowlevel.open_process(
@@ -209,6 +259,7 @@ class _Supervisor:
             env={name: value for name, value in os.environ.items() if name != NOTIFY_VARIABLE},
             start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor alone, which stops all in order
         )
+        broker.silence = Silence()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read_output, broker, process, ready)
@@ -221,6 +272,7 @@ class _Supervisor:
     async def _read_output(self, broker: _BrokerProcess, process: trio.Process, ready: Callable[[], None]) -> None:
         assert process.stdout is not None, "a pipe"
         async for line in _lines(process.stdout):
+            broker.heard()
             message = announced(line)
             if message.startswith(READY_LINE):
                 address, _, _ = message.removeprefix(READY_LINE).partition(" ")

@@ -42,6 +42,7 @@ class _Leadership(Protocol):
     def members(self) -> Collection[int]: ...
     def is_there(self, node_id: int) -> bool: ...
     def controller_id(self) -> int: ...
+    def offline_partitions(self) -> int: ...
 
 
 _Value = Callable[[_Log], float]
@@ -126,6 +127,11 @@ def _broker_families(leadership: _Leadership, active: int) -> Iterator[Family]:
             "Brokers of the cluster that are down (FencedBrokerCount).",
             len(leadership.members) - active,
         ),
+        (
+            "offlinepartitionscount",
+            "Partitions of the cluster whose leaders are down (OfflinePartitionsCount).",
+            leadership.offline_partitions(),
+        ),
     ):
         yield gauge(f"{CONTROLLER}{name}", explanation, Sample(int(value)))
 
@@ -154,7 +160,6 @@ def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Itera
         (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment: 0 (ReassigningPartitions).", 0),
         (f"{CONTROLLER}globaltopiccount", "Topics (GlobalTopicCount).", topics),
         (f"{CONTROLLER}globalpartitioncount", "Partitions (GlobalPartitionCount).", partitions),
-        (f"{CONTROLLER}offlinepartitionscount", "Always 0; see FencedBrokerCount (OfflinePartitionsCount).", 0),
         (
             f"{CONTROLLER}preferredreplicaimbalancecount",
             "Partitions that another broker leads: 0 (PreferredReplicaImbalanceCount).",

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.node.supervisor import DEATHS_MAX
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
@@ -34,13 +32,13 @@ BROKER = 4
 class Cluster:
     """A supervisor and the brokers that it has started."""
 
-    def __init__(self, directory, mode="pipelined", brokers=3, *, metrics=False, **options):
+    def __init__(self, directory, mode="pipelined", brokers=3, *, metrics=False, program=PROGRAM, **options):
         self.supervisor = start_broker(
             directory,
             mode=mode,
             arguments=["--brokers", str(brokers), *(["--metrics", "0"] if metrics else [])],
             settings=["group.initial.rebalance.delay.ms=0"],
-            program=PROGRAM,
+            program=program,
             **options,
         )
         self.data = directory / "data"
@@ -242,42 +240,6 @@ def test_brokers_end_with_their_supervisor(tmp_path):
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
     wait(have_ended)
-
-
-@pytest.mark.parametrize("node_id", drawn(1, 2))
-def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_path, node_id):
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    cluster = Cluster(tmp_path / "cluster", brokers=2, metrics=True)
-    (url,) = re.findall(r"^metrics on (\S+)$", cluster.supervisor.stderr, re.MULTILINE)
-    ready = url.replace("/metrics", "/readyz")
-    assert urllib.request.urlopen(ready, timeout=SECONDS_MAX).read() == b"ok\n"
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap(1)})
-    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(SECONDS_MAX)
-    last = None
-    for _ in range(DEATHS_MAX):
-        wait(lambda: cluster.pid(node_id) != last)  # noqa: B023 - called at once
-        last = cluster.pid(node_id)
-        time.sleep(0.2)
-        os.kill(last, signal.SIGKILL)
-    wait(lambda: f"broker {node_id} ended 5 times in 60 s and stays down. Correct the" in cluster.supervisor.stderr)
-    other = 3 - node_id
-
-    def shown():
-        (topic,) = cluster.metadata(cluster.brokers[other].port, "t").topics
-        return sorted((it.leader_id, it.error_code) for it in topic.partitions)
-
-    wait(lambda: shown() == [(-1, ErrorCode.LEADER_NOT_AVAILABLE), (other, ErrorCode.NONE)])
-    with pytest.raises(urllib.error.HTTPError, match="503") as found:
-        urllib.request.urlopen(ready, timeout=SECONDS_MAX)
-    with found.value as answer:
-        assert json.load(answer) == {"error": f"without broker {node_id}"}
-    scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
-    assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
-    assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
-    assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
-    cluster.supervisor.stop()
-    cluster.supervisor.process.stdout.close()
 
 
 def test_settings_of_any_broker_are_changed_through_any_other(cluster):

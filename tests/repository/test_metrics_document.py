@@ -12,6 +12,7 @@ WITHOUT_VALUE = {
     "pipeline_broker_failed_logins_total",  # nobody was refused
     "pipeline_broker_denials_total",
     "pipeline_broker_standby",  # of a standby only
+    "pipeline_broker_up",  # of a cluster only
 }
 """A metric without a value has no lines."""
 DOCUMENT = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")

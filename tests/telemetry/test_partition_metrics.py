@@ -9,7 +9,7 @@ from pipeline_broker.broker.leadership import NO_BROKER
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.partition_metrics import PARTITIONS_MAX, partition_families
 
-COUNTED = ("activebroker", "fencedbroker", "activecontroller")
+COUNTED = ("activebroker", "fencedbroker", "activecontroller", "offlinepartitions")
 
 
 @attrs.frozen
@@ -30,6 +30,9 @@ class Brokers:
 
     def is_there(self, node_id):
         return node_id not in self.down
+
+    def offline_partitions(self):
+        return 4 * len(self.down)
 
     def controller_id(self):
         return self.members[0] if self.is_there(self.members[0]) else NO_BROKER
@@ -66,11 +69,11 @@ BROKER_COUNTS = ("kafka_brokers", *(f"kafka_controller_kafkacontroller_{name}cou
 @pytest.mark.parametrize(
     ("brokers", "expected"),
     [
-        (Brokers(), (1, 1, 0, 1)),
-        (Brokers(1, (1, 2, 3)), (3, 3, 0, 1)),
-        (Brokers(2, (1, 2, 3)), (3, 3, 0, 0)),
-        (Brokers(1, (1, 2, 3), down=(2,)), (2, 2, 1, 1)),
-        (Brokers(3, (1, 2, 3), down=(1,)), (2, 2, 1, 0)),
+        (Brokers(), (1, 1, 0, 1, 0)),
+        (Brokers(1, (1, 2, 3)), (3, 3, 0, 1, 0)),
+        (Brokers(2, (1, 2, 3)), (3, 3, 0, 0, 0)),
+        (Brokers(1, (1, 2, 3), down=(2,)), (2, 2, 1, 1, 4)),
+        (Brokers(3, (1, 2, 3), down=(1,)), (2, 2, 1, 0, 4)),
     ],
     ids=["alone", "controller", "another broker", "a broker is down", "the controller is down"],
 )
