@@ -60,7 +60,7 @@ class RuleView {
     replace(this.held, still ? element("p", { class: "notice" }, still) : null,
       rule.requests.length ? table(caption, [
         { title: "connection", number: true, cell: (held) => held.connection },
-        { title: "from", class: "wide", cell: (held) => name(held.peer) },
+        { title: "from", cell: (held) => name(held.peer) },
         { title: "request", cell: (held) => held.api },
         { title: "age", number: true, cell: (held) => duration(held.since_ms * 1000) },
         { title: "continues", cell: (held) => (held.due_in_ms === null ? "on release" : `in ${duration(held.due_in_ms * 1000)}`) },

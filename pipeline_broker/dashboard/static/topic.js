@@ -244,7 +244,7 @@ class Browser {
 
 function produceDialog(topic, done) {
   const key = input({ placeholder: "none" });
-  const value = element("textarea", { rows: 5 });
+  const value = element("textarea", { class: "code", rows: 12 });
   const headers = element("textarea", { rows: 2, placeholder: "name=text" });
   const partition = input({ placeholder: "chosen by the key", inputmode: "numeric" });
   const tombstone = element("input", { type: "checkbox" });
@@ -272,7 +272,7 @@ function emptyDialog(topic) {
 }
 
 function deleteDialog(topic) {
-  const typed = input({ placeholder: topic });
+  const typed = input();
   confirm(["Delete the topic ", name(topic)], [["type its name to confirm", typed]], "Delete the topic", async () => {
     if (typed.value !== topic) throw new Error(`"${typed.value}" is not the name of the topic`);
     await change("/api/changes/delete-topic", { topic });
@@ -299,7 +299,7 @@ export async function show(main, broker, title) {
     element("div", { class: "buttons" },
       action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
       action("Delete records", () => emptyDialog(topic.name)), action("Delete the topic", () => deleteDialog(topic.name))),
-    element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table("", [
+    element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table(topic.partitions > topic.partition_rows.length ? `The first ${count(topic.partition_rows.length)} of ${plural(topic.partitions, "partition")}.` : "", [
       { title: "partition", by: (row) => row.partition, cell: (row) => row.partition },
       { title: "start", word: "log start", number: true, by: (row) => row.start, cell: (row) => count(row.start) },
       { title: "last stable", word: "last stable offset", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },
