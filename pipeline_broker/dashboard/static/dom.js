@@ -48,7 +48,7 @@ export function visible(text) {
 }
 
 // A name that a client chose; <bdi> isolates its direction from the text around it. A long one folds after its separators.
-const FOLDS = /(?<=[./:@,=_])(?![\d/])/; // not in addresses and versions
+const FOLDS = /(?<=[./:@,=_])(?![\d/])|(?<=\/\/)/; // not in addresses and versions
 
 export function name(text) {
   const parts = visible(text).flatMap((part) => (typeof part === "string" ? part.split(FOLDS).flatMap((each) => [each, element("wbr")]) : [part]));
@@ -80,7 +80,7 @@ export function barred(text, value, most) {
 // On a narrow screen each row of a wide table is a block, in which `data-title` labels the cells. The roles keep it a table for
 // screen readers.
 const COLUMNS_MAX = 2;
-const DENSE_COLUMNS = 7;
+const DENSE_COLUMNS = 6;
 
 // Pressing the head of a column with `by`, which returns the sort key of a row, sorts the table; pressing it again reverses
 // the order. A column with `word` shows that entry of the glossary as a tooltip. Rows after the first PAGE_ROWS are on further
@@ -111,7 +111,7 @@ export function table(caption, columns, rows, attributes = {}) {
   function pager(start) {
     const button = (title, to) => element("button", { type: "button", disabled: to < 0 || to >= rows.length, onclick: () => turn(to) }, title);
     return element("div", { class: "buttons pages" }, `${count(start + 1)}–${count(Math.min(start + PAGE_ROWS, rows.length))} of ${count(rows.length)} rows`,
-      button("Previous rows", start - PAGE_ROWS), button("Next rows", start + PAGE_ROWS));
+      button("Previous", start - PAGE_ROWS), button("Next", start + PAGE_ROWS));
   }
   const isWide = columns.length > COLUMNS_MAX;
   const role = (text) => (isWide ? text : null);

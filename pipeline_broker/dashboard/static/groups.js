@@ -25,7 +25,7 @@ function lagColumn(rows) {
 // A chart of the lag over the last ten minutes, of one group or of all groups.
 function lagChart(group) {
   const place = element("div");
-  const absent = none("No lag is recorded yet. Every five seconds, the broker records the lag of the first groups by name, at most 200.");
+  const absent = none("No lag is recorded yet. Every five seconds, the broker records the lag of the first groups by name: at most 200 groups with 2,000 offsets together.");
   const chart = new Chart(place, [{ label: "lag", colour: "--accent", value: count }], { label: "Lag" });
   const query = group === null ? "" : `?group=${encodeURIComponent(group)}`;
   const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
