@@ -12,7 +12,7 @@ export async function show(main, broker) {
   repeat(2, async () => {
     const { brokers } = await ask("/api/brokers");
     replace(rows, brokers.length ? table(`${plural(brokers.length, "broker")}. The other pages show the traffic of broker ${broker.node}.`, [
-      { title: "broker", number: true, by: (each) => each.id, cell: (each) => each.id },
+      { title: "broker", by: (each) => each.id, cell: (each) => each.id },
       { title: "state", by: (each) => each.state, cell: (each) => `${states[each.state]}${each.is_controller ? ", controller" : ""}` },
       { title: "partitions led", number: true, by: (each) => each.partitions, cell: (each) => count(each.partitions) },
       { title: "starts", number: true, by: (each) => each.starts, cell: (each) => count(each.starts) },

@@ -24,7 +24,7 @@ export function settingsTable(entries, caption, changes = null) {
     const wanted = ordered.filter((entry) => wantedNames.has(entry.name) && (!changed.checked || !entry.is_default));
     replace(rows, wanted.length ? table(caption, [
       { title: "setting", cell: (entry) => element("span", { title: entry.documentation }, name(entry.name)) },
-      { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : name(entry.value)) },
+      { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : entry.value === "" ? element("span", { class: "size" }, "empty") : name(entry.value)) },
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
       { title: "changeable at run time", cell: (entry) => (entry.is_read_only ? "no"
         : changes === null ? "yes" : element("button", { type: "button", "aria-label": `Change ${entry.name}`, onclick: () => editDialog(entry, changes) }, "Change")) },

@@ -14,7 +14,7 @@ export async function show(main) {
   function draw() {
     const wanted = shown.connections.filter((each) => named.has(each.client, each.from, each.principal, ...each.topics));
     replace(rows, wanted.length ? table(`${plural(shown.count, "open connection")}${shown.count > shown.connections.length ? `, the first ${shown.connections.length} listed` : ""}.`, [
-      { title: "connection", number: true, by: (each) => each.connection, cell: (each) => each.connection },
+      { title: "connection", by: (each) => each.connection, cell: (each) => each.connection },
       { title: "client", by: (each) => each.client, cell: (each) => name(each.client || "–") },
       { title: "from", class: "place", by: (each) => each.from, cell: (each) => name(each.from) },
       { title: "topics", cell: (each) => name(each.topics.join(", ") || "–") },
