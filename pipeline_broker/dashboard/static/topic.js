@@ -179,6 +179,7 @@ class Browser {
         this.records = [];
         this.examined = this.passed = 0;
         replace(this.found);
+        this.more.hidden = this.download.hidden = true;
       }
       for (let pages = 0; pages < PAGES_MAX && this.records.length < wanted; pages += 1) {
         if (continues || pages) {
@@ -202,9 +203,11 @@ class Browser {
     this.examined += page.examined;
     this.passed += page.passed_over;
     this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
-    const passed = this.passed ? `; ${count(this.passed)} batches or values could not be read` : "";
+    const passed = this.passed ? `; ${count(this.passed)} ${this.passed === 1 ? "batch or value" : "batches or values"} could not be read` : "";
     const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `The topic has ${this.isBackwards ? "older" : "newer"} records.`;
-    this.status.textContent = `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
+    const isEmpty = page.at_end && !this.examined && !this.passed;
+    const absent = this.partition.value || !this.at.disabled ? "No records in the chosen partition and range." : "The topic has no records.";
+    this.status.textContent = isEmpty ? absent : `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
     this.status.classList.remove("error");
     this.more.hidden = page.at_end;
     this.download.hidden = this.records.length === 0;
