@@ -442,6 +442,7 @@ def test_a_topic_is_created_filled_and_deleted(browser, link):
     browser.fill_in(name="made", partitions="2", settings="retention.ms=1000\ncleanup.policy=compact")
     browser.press_button("Create")
     browser.wait("return location.pathname === '/topics/made' && document.querySelector('main h1') !== null")
+    browser.wait("return document.body.innerText.includes('The topic has no records.')")
     browser.press_button("Produce a record")
     browser.fill_in(key="=k", value='{"a": 1}', headers="h=x")
     browser.press_button("Produce")
