@@ -111,6 +111,7 @@ def group(broker: Broker, group_id: str, is_shown: Callable[[str], bool] = anyth
         "members_count": seen.members_count,
         "members": seen.member_rows,
         "lag": seen.lag,
+        "offsets_count": seen.offsets_count,
         "offsets": [_offset_row(each) for each in shown],
     }
 
@@ -121,7 +122,7 @@ class _Seen:
     def __init__(self, is_shown: Callable[[str], bool]) -> None:
         self._is_shown = is_shown
         self.lag: int | None = None
-        self.members_count = 0
+        self.members_count = self.offsets_count = 0
         self.member_rows: list[dict[str, Any]] = []
 
     def members(self, members: Iterable[MemberView]) -> Iterator[MemberView]:
@@ -135,6 +136,7 @@ class _Seen:
         for each in views:
             self.lag = add_lag(self.lag, each.lag)
             if self._is_shown(each.topic):
+                self.offsets_count += 1
                 yield each
 
 

@@ -5,6 +5,27 @@ import time
 from pathlib import Path
 
 SECONDS_MAX = 20
+FLAWS = """
+const width = document.documentElement.clientWidth, pen = document.createElement("canvas").getContext("2d");
+const found = document.documentElement.scrollWidth > width ? ["the page scrolls"] : [];
+for (const each of document.querySelectorAll("body *")) {
+  if (!each.checkVisibility() || !each.clientWidth || each.closest(".skip, .u-wrap, canvas")) continue;
+  const style = getComputedStyle(each), text = (each.innerText || each.value || "").slice(0, 40);
+  const report = (flaw) => found.push(`${flaw}: ${each.tagName} ${each.className} ${text}`);
+  if (each.getBoundingClientRect().right > width + 1 && !each.parentElement.closest(".scroll")) report("outside");
+  const isCut = each.scrollWidth > each.clientWidth + 1 && style.overflowX !== "visible" && each.innerText;
+  const mayScroll = each.matches(".content, textarea") || (each.matches(".scroll") && width > 560);
+  if (isCut && !mayScroll && !each.title) report("cut");
+  if (!each.matches("input, select, textarea")) continue;
+  if (!each.labels.length && !each.ariaLabel) report("unlabelled");
+  const shown = each.value && !each.matches("select") ? "" : each.placeholder ?? each.selectedOptions?.[0]?.text ?? "";
+  pen.font = style.font;
+  const arrow = each.matches("select") ? 16 : 0;
+  const room = each.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - arrow;
+  if (pen.measureText(shown).width > room && !each.title) report(`cut field (${shown})`);
+}
+return found;
+"""
 
 
 class Browser:
@@ -36,10 +57,14 @@ class Browser:
 
     @property
     def text(self):
-        return self.run("return document.body.innerText")
+        return self.run("return document.body.innerText").replace("\xa0", " ")
 
     def complaints(self):
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}]
+
+    def flaws(self):
+        """Return what a reader cannot see, reach or name on the page."""
+        return self.run(FLAWS)
 
     def press(self, *keys):
         from selenium.webdriver import ActionChains

@@ -39,6 +39,7 @@ PAGES = (
     "/groups",
     "/groups?group=reports",
     "/groups/reports",
+    "/groups?group=wide",
     "/brokers",
     "/access",
     "/faults",
@@ -52,6 +53,7 @@ HOSTILE = (
     NewRecord(bytes(range(256)), b"binary", 1_002),
     NewRecord(None, b"tombstone", 1_003),
 )
+WIDE = 120  # more than the rows of a page
 HOSTILE_CLIENT = "<script>document.title='owned'</script>\u202egnirts"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SECURED = (
@@ -75,7 +77,7 @@ def produce(client, records):
 
 
 def fill(broker):
-    """Create a topic with hostile records, and an empty group with lag."""
+    """Create a topic with hostile records, an empty group with lag, and one with many partitions."""
     with WireClient(broker.host, broker.port) as client:
         wanted = CreateTopicsRequest.CreatableTopic("hostile", 1, 1)
         settings = {"max.message.bytes": "12000000", "retention.ms": "-1"}  # the records are those of 1970
@@ -83,11 +85,21 @@ def fill(broker):
         client.ask(CreateTopicsRequest([wanted], 5000), CreateTopicsResponse, 7)
         for records in (HOSTILE, [NewRecord(b"A" * 10_000_000, b"large", 1_004)]):
             produce(client, records)
-        client.ask(FindCoordinatorRequest(coordinator_keys=["reports"]), FindCoordinatorResponse, 6)
-        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
-        topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="hostile", partitions=[partition])]
-        (topic,) = client.ask(OffsetCommitRequest(group_id="reports", topics=topics), OffsetCommitResponse, 8).topics
-        assert topic.partitions[0].error_code == 0
+        wide = CreateTopicsRequest.CreatableTopic("wide", WIDE, 1)
+        client.ask(CreateTopicsRequest([wide], 5000), CreateTopicsResponse, 7)
+        commit(client, "reports", {"hostile": 1})
+        commit(client, "wide", {"hostile": 1, "wide": WIDE})
+
+
+def commit(client, group, partitions):
+    """Commit offset 2, or 0 in the empty topic, for the first partitions of each topic."""
+    client.ask(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse, 6)
+    wanted, topics = OffsetCommitRequest.OffsetCommitRequestPartition, []
+    for name, count in partitions.items():
+        rows = [wanted(partition_index=n, committed_offset=0 if name == "wide" else 2) for n in range(count)]
+        topics.append(OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=rows))
+    answered = client.ask(OffsetCommitRequest(group_id=group, topics=topics), OffsetCommitResponse, 8).topics
+    assert {each.error_code for topic in answered for each in topic.partitions} == {0}
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +124,14 @@ def link(brokers):
     return DASHBOARD.search(brokers[1].stderr)[1].rstrip("/")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390), ("dark", 360)])
 def test_every_page_fits_its_width_in_both_themes_without_errors(browser, link, theme, width):
     browser.look_like(theme, width)
     for page in PAGES:
         browser.open(link + page)
         browser.wait("return document.querySelector('main .card, main section') !== null")
-        assert browser.run("return document.documentElement.scrollWidth") <= width, page
+        browser.run("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+        assert browser.flaws() == [], page
         assert len(browser.run("return [...document.querySelectorAll('nav a[aria-current=page]')]")) == 1, page
         assert browser.run("return document.querySelectorAll('main h1').length") == 1, page
         browser.picture(f"{page.strip('/').replace('/', '-').replace('?', '-') or 'pipeline'}-{theme}")
@@ -429,6 +442,7 @@ def test_a_topic_is_created_filled_and_deleted(browser, link):
     browser.fill_in(name="made", partitions="2", settings="retention.ms=1000\ncleanup.policy=compact")
     browser.press_button("Create")
     browser.wait("return location.pathname === '/topics/made' && document.querySelector('main h1') !== null")
+    browser.wait("return document.body.innerText.includes('The topic has no records.')")
     browser.press_button("Produce a record")
     browser.fill_in(key="=k", value='{"a": 1}', headers="h=x")
     browser.press_button("Produce")
@@ -446,7 +460,7 @@ def test_a_topic_is_created_filled_and_deleted(browser, link):
 def test_the_topics_page_shows_the_free_disk_space(browser, link):
     browser.open(link + "/topics")
     said = browser.wait("return document.querySelector('main .lead').textContent")
-    assert re.fullmatch(r"[0-9.,]+ .?B of [0-9.,]+ .?B are free on the disk of the data directory\.", said)
+    assert re.fullmatch(r"[0-9.,]+\s.?B of [0-9.,]+\s.?B are free on the disk of the data directory\.", said)
 
 
 def test_a_refusal_is_shown_in_the_dialog(browser, link):
@@ -486,3 +500,55 @@ def test_the_store_of_a_broker_is_shown_with_its_journal_and_its_lease(brokers, 
     for said in ("available", "not archived", "held, renewed", "create", "at most"):
         assert said in browser.text
     assert browser.complaints() == []
+
+
+def test_a_table_has_pages_that_a_filter_and_a_sort_start_again(browser, link):
+    shown = "document.querySelector('main table')?.querySelectorAll('tbody tr').length"
+    pages = "document.querySelector('.pages').textContent"
+    browser.open(f"{link}/groups?group=wide", f"return {shown} === 100")
+    assert "1\u2013100 of 121 rows" in browser.text
+    browser.press_button("Next")
+    browser.wait(f"return {shown} === 21 && {pages}.startsWith('101\u2013121 of 121 rows')")
+    assert browser.run("return [...document.querySelectorAll('.pages button')].at(-1).disabled")
+    browser.run("document.querySelector('main tbody tr').isOld = true")
+    browser.wait("return !document.querySelector('main tbody tr').isOld")
+    assert browser.run(f"return {pages}").startswith("101\u2013121")
+    browser.press_button("partition")
+    assert browser.run(f"return {pages}").startswith("1\u2013100")
+    browser.run("document.querySelector('input[type=search]').focus()")
+    browser.press(*"HOST")
+    browser.wait(f"return {shown} === 1 && document.querySelector('.pages') === null")
+    browser.press(*"x")
+    browser.wait("return document.body.innerText.includes('No matching topics.')")
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_choice_of_a_fault_rule_is_shown_whole(browser, link, width):
+    browser.look_like("light", width)
+    browser.open(f"{link}/faults", "return document.querySelector('form [name=client_id]') !== null")
+    for effect in browser.run("return [...document.querySelector('[name=effect]').options].map((each) => each.value)"):
+        choose(browser, effect=effect)
+        assert browser.flaws() == [], effect
+    choose(browser, about="disk")
+    for effect in browser.run(
+        "return [...document.querySelector('[name=file_effect]').options].map((each) => each.value)"
+    ):
+        choose(browser, file_effect=effect)
+        assert browser.flaws() == [], effect
+
+
+def test_a_page_without_its_broker_says_so_where_the_reader_looks(browser, tmp_path):
+    broker = start_broker(tmp_path, arguments=["--dashboard", "0"])
+    try:
+        browser.look_like("light", 390)
+        page = DASHBOARD.search(broker.stderr)[1]
+        browser.open(page, "return document.querySelector('.depths') !== null && document.body.scrollHeight > 1000")
+    finally:
+        broker.stop()
+        broker.process.stdout.close()
+    said = "document.getElementById('connection-state')"
+    browser.wait(f"return {said}.textContent.startsWith('The page has no connection to the broker and tries again.')")
+    assert browser.run(f"return scrollY === 0 && {said}.getBoundingClientRect().bottom <= innerHeight")
+    browser.driver.get("about:blank")
+    browser.driver.get_log("browser")  # the lost connections, which the browser writes down itself

@@ -1,7 +1,7 @@
 // Access control: ACLs, SCRAM users and quotas with their changes, failed logins and denials.
 
 import { choose, confirm, input, options } from "./dialog.js";
-import { element, name, none, replace, table } from "./dom.js";
+import { element, filter, name, none, replace, table } from "./dom.js";
 import { count, moment } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
@@ -12,7 +12,9 @@ const OF_ADDRESSES = ["connection_creation_rate"];
 const ENTITIES = ["user", "client-id", "ip"];
 
 const NUMBERS = ["iterations", "value"];
-const column = (field) => ({ title: field, number: NUMBERS.includes(field), by: (each) => each[field], cell: (each) => name(String(each[field])) });
+const UNITS = { producer_byte_rate: "bytes/s", consumer_byte_rate: "bytes/s", request_percentage: "%", controller_mutation_rate: "changes/s", connection_creation_rate: "connections/s" };
+const shownAs = (each, field) => (field === "value" ? `${each.value} ${UNITS[each.quota] ?? ""}` : String(each[field]));
+const column = (field) => ({ title: field, number: NUMBERS.includes(field), by: (each) => each[field], cell: (each) => name(shownAs(each, field)) });
 
 async function changed(path, content) {
   await change(`/api/changes/${path}`, content);
@@ -59,7 +61,7 @@ function setQuota(row) {
   const given = Object.fromEntries(ENTITIES.map((kind) => [kind, input({ placeholder: "none", value: row && kind in row.entity ? row.entity[kind] ?? "*" : null, disabled: row !== undefined })]));
   const quota = choose([...OF_CLIENTS, ...OF_ADDRESSES], row?.quota, row !== undefined);
   const value = input({ required: true, inputmode: "decimal", value: row?.value });
-  const fields = [...Object.entries(given), ["A * stands for all others without a quota of their own."], ["quota", quota], ["value (bytes/s, percent or changes/s)", value]];
+  const fields = [...Object.entries(given), ["A * stands for all others without a quota of their own."], ["quota", quota], ["value (bytes/s, percent, changes/s or connections/s)", value]];
   confirm(row ? "Change a quota" : "Set a quota", fields, "Set", async () => {
     const of = row?.entity ?? Object.fromEntries(Object.entries(given).filter(([, each]) => each.value).map(([kind, each]) => [kind, each.value === "*" ? null : each.value]));
     if (!Number.isFinite(Number(value.value))) throw new Error(`"${value.value}" is not a number`);
@@ -98,9 +100,15 @@ async function section([title, path, absent, fields, [addText, add], actions], i
   const shown = rows.map((row) => (row.of ? { ...row, entity: row.of, of: entityText(row.of) } : row));
   const columns = fields.map(column);
   if (!isReadOnly) columns.push({ title: "change", cell: (row) => buttons(row, fields, actions) });
-  const content = shown.length ? table(is_cut ? `The first ${shown.length} entries.` : "", columns, shown) : none(reason || absent);
+  const content = element("div");
+  function draw() {
+    const wanted = shown.filter((row) => named.has(...fields.map((field) => row[field])));
+    replace(content, wanted.length ? table(is_cut ? `The first ${shown.length} entries.` : "", columns, wanted) : none(shown.length ? `No matching ${title === "ACLs" ? title : title.toLowerCase()}.` : reason || absent));
+  }
+  const named = filter("any field contains", draw);
+  draw();
   return element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, title),
-    element("button", { type: "button", disabled: isReadOnly, onclick: () => add() }, addText)), content);
+    element("button", { type: "button", disabled: isReadOnly, onclick: () => add() }, addText)), shown.length ? named.form : null, content);
 }
 
 // Counts by kind include all refusals. Single rows are the newest ones.

@@ -4,6 +4,7 @@ import { clock } from "./format.js";
 
 const SECONDS_KEPT = 600;
 const SECONDS_LEAST = 120;
+const CHARACTER_PIXELS = 7;
 
 function colour(variable) {
   return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
@@ -76,8 +77,8 @@ export class Chart {
         y: { range: () => this.range() },
       },
       axes: [
-        { ...axis, size: 22, values: (plot, ticks) => ticks.map((tick) => clock(tick * 1000)) },
-        { ...axis, size: 52, values: (plot, ticks) => ticks.map(this.series[0].value) },
+        { ...axis, size: 22, space: 70, values: (plot, ticks) => ticks.map((tick) => clock(tick * 1000)) },
+        { ...axis, size: (plot, texts) => Math.max(52, 14 + CHARACTER_PIXELS * Math.max(0, ...(texts ?? []).map((text) => text.length))), values: (plot, ticks) => ticks.map(this.series[0].value) },
       ],
       series: [
         { label: "at", value: (plot, at) => (at ? clock(at * 1000) : "") },

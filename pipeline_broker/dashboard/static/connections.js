@@ -1,6 +1,6 @@
 // Open connections, memory that clients hold, and long turns of the event loop.
 
-import { element, name, none, replace, table } from "./dom.js";
+import { element, filter, name, none, replace, table } from "./dom.js";
 import { bytes, count, duration, plural } from "./format.js";
 import { ask, repeat } from "./live.js";
 
@@ -8,11 +8,13 @@ export async function show(main) {
   const rows = element("div", { class: "card" });
   const held = element("div", { class: "card" });
   const turns = element("div", { class: "card" });
-  replace(main, element("h1", {}, "Connections"), rows, held, turns);
-  repeat(2, async () => {
-    const shown = await ask("/api/connections");
-    replace(rows, shown.count ? table(`${plural(shown.count, "open connection")}${shown.count > shown.connections.length ? `, the first ${shown.connections.length} listed` : ""}.`, [
-      { title: "number", number: true, by: (each) => each.connection, cell: (each) => each.connection },
+  let shown = { count: 0, connections: [] };
+  const named = filter("client, address, topic or principal contains", draw);
+  replace(main, element("h1", {}, "Connections"), named.form, rows, held, turns);
+  function draw() {
+    const wanted = shown.connections.filter((each) => named.has(each.client, each.from, each.principal, ...each.topics));
+    replace(rows, wanted.length ? table(`${plural(shown.count, "open connection")}${shown.count > shown.connections.length ? `, the first ${shown.connections.length} listed` : ""}.`, [
+      { title: "connection", by: (each) => each.connection, cell: (each) => each.connection },
       { title: "client", by: (each) => each.client, cell: (each) => name(each.client || "–") },
       { title: "from", class: "place", by: (each) => each.from, cell: (each) => name(each.from) },
       { title: "topics", cell: (each) => name(each.topics.join(", ") || "–") },
@@ -24,7 +26,11 @@ export async function show(main) {
       { title: "responses", number: true, by: (each) => each.answered, cell: (each) => count(each.answered) },
       { title: "unsent", number: true, by: (each) => each.unsent_bytes, cell: (each) => bytes(each.unsent_bytes) },
       { title: "mute reasons", word: "mute", cell: (each) => each.mutes.join(", ") || "–" },
-    ], shown.connections) : none("No open connections."));
+    ], wanted) : none(shown.count ? "No matching connections." : "No open connections."));
+  }
+  repeat(2, async () => {
+    shown = await ask("/api/connections");
+    draw();
     const amount = (each, value) => (each.unit === "bytes" ? bytes(value) : `${count(value)} ${each.unit}`);
     replace(held, table("State that the broker holds for clients.", [
       { title: "state", cell: (each) => each.name },

@@ -18,7 +18,7 @@ export function confirm(title, fields, verb, act, isDanger = false) {
     }
   } },
   element("h2", { id: "dialog-title" }, title),
-  fields.map(([label, input]) => (input === undefined ? element("p", {}, label) : element("label", {}, label, input))), status,
+  fields.map(([label, input]) => (input === undefined ? element("p", {}, label) : input.type === "checkbox" ? element("label", { class: "check" }, input, label) : element("label", {}, label, input))), status,
   element("div", { class: "buttons" }, submit, element("button", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

@@ -64,7 +64,7 @@ export class RuleForm {
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
       Object.keys(PARTS).map((part) => element("fieldset", { class: "filters" }, element("legend", {}, part), PARTS[part].map((key) => this.labels[key]))),
       element("p", { class: "size" }, "Command: ", this.command),
-      element("div", { class: "buttons" }, element("button", { class: "main" }, "Add the rule")), this.status);
+      element("div", { class: "buttons" }, element("button", { class: "main", disabled: broker.is_read_only }, "Add the rule")), this.status);
     form.addEventListener("input", () => this.draw());
     this.node = element("section", { class: "card" }, element("h2", {}, "Add a rule"), form);
     this.draw();

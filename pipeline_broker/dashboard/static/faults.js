@@ -22,7 +22,7 @@ function say(status, text, kind = "ok") {
 
 // One rule. Its elements are created once and updated in place, so that a changed count does not lose focus or a click.
 class RuleView {
-  constructor(rule, look, status) {
+  constructor(rule, look, status, isReadOnly) {
     const number = rule.number;
     this.struck = element("b");
     this.facts = element("p", { class: "facts" });
@@ -32,7 +32,7 @@ class RuleView {
       if (answer) say(status, answer.released ? `Rule ${number} released everything it held.` : `Rule ${number} held nothing.`);
       look();
     } }, "Release");
-    const remove = element("button", { type: "button", "aria-label": `Remove rule ${number}`, onclick: async () => {
+    const remove = element("button", { type: "button", "aria-label": `Remove rule ${number}`, disabled: isReadOnly, onclick: async () => {
       if (await act("remove", { number }, status)) say(status, `Rule ${number} was removed.`);
       look();
     } }, "Remove");
@@ -44,12 +44,13 @@ class RuleView {
     replace(this.facts, this.struck, " of ", this.matched = element("span"), ` matches, from the ${rule.origin}, `,
       rule.deterministic ? "deterministic" : element("span", { class: "warn" }, "not deterministic"));
     this.release.hidden = !rule.can_hold;
+    this.isReadOnly = isReadOnly;
   }
 
   show(rule) {
     this.struck.textContent = `struck ${count(rule.hits)}`;
     this.matched.textContent = count(rule.matched);
-    this.release.disabled = !rule.holds && !rule.holds_commits;
+    this.release.disabled = this.isReadOnly || !rule.holds && !rule.holds_commits;
     const still = [
       rule.holds_commits ? "The rule holds journal writes: no record becomes durable." : "",
       rule.queues ? `The rule holds ${plural(rule.queues, "queue")}: handlers take no requests from ${rule.queues === 1 ? "it" : "them"}.` : "",
@@ -60,7 +61,7 @@ class RuleView {
     replace(this.held, still ? element("p", { class: "notice" }, still) : null,
       rule.requests.length ? table(caption, [
         { title: "connection", number: true, cell: (held) => held.connection },
-        { title: "from", class: "wide", cell: (held) => name(held.peer) },
+        { title: "from", cell: (held) => name(held.peer) },
         { title: "request", cell: (held) => held.api },
         { title: "age", number: true, cell: (held) => duration(held.since_ms * 1000) },
         { title: "continues", cell: (held) => (held.due_in_ms === null ? "on release" : `in ${duration(held.due_in_ms * 1000)}`) },
@@ -69,7 +70,8 @@ class RuleView {
 }
 
 class RuleList {
-  constructor() {
+  constructor(isReadOnly) {
+    this.isReadOnly = isReadOnly;
     this.views = new Map();
     this.turns = 0;
     this.status = element("p", { role: "status" });
@@ -101,19 +103,19 @@ class RuleList {
     }
     for (const rule of shown.rules) {
       if (!this.views.has(rule.number)) {
-        const view = new RuleView(rule, () => this.look(), this.status);
+        const view = new RuleView(rule, () => this.look(), this.status, this.isReadOnly);
         this.views.set(rule.number, view);
         this.list.append(view.node);
       }
       this.views.get(rule.number).show(rule);
     }
     this.empty.hidden = shown.count > 0;
-    this.clear.disabled = shown.count === 0;
+    this.clear.disabled = this.isReadOnly || shown.count === 0;
     this.sum.textContent = shown.count > shown.rules.length ? `The first ${count(shown.rules.length)} of ${count(shown.count)} rules.` : "";
   }
 }
 
-function groupControls() {
+function groupControls(isReadOnly) {
   const status = element("p", { role: "status" });
   const groups = element("datalist", { id: "groups" });
   const group = element("input", { name: "disturbed", list: "groups", autocomplete: "off", required: true });
@@ -132,14 +134,14 @@ function groupControls() {
   return element("section", { class: "card" }, element("h2", {}, "Groups"),
     element("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); (event.submitter?.value === "rebalance" ? rebalance : expire)(); } },
       element("label", {}, "group", group, groups), element("label", {}, "member to expire", member),
-      element("div", { class: "buttons" }, element("button", { value: "expire" }, "Expire"), element("button", { value: "rebalance" }, "Rebalance"))),
+      element("div", { class: "buttons" }, [["expire", "Expire"], ["rebalance", "Rebalance"]].map(([value, text]) => element("button", { value, disabled: isReadOnly }, text)))),
     status);
 }
 
 export async function show(main, broker) {
-  const rules = new RuleList();
+  const rules = new RuleList(broker.is_read_only);
   const [shown, choices] = await Promise.all([rules.look(), ask("/api/faults/choices")]);
-  const form = new RuleForm(choices, { ...shown, data: broker.data }, async (texts) => {
+  const form = new RuleForm(choices, { ...shown, data: broker.data, is_read_only: broker.is_read_only }, async (texts) => {
     const made = await change("/api/faults/add", { arguments: texts });
     rules.look();
     return made;
@@ -147,6 +149,6 @@ export async function show(main, broker) {
   replace(main, element("h1", {}, "Fault rules"),
     element("p", { class: "lead" }, "Make this broker fail on purpose, to test clients. A rule applies from the next request and ends with the process."),
     shown.takes_files ? null : element("p", { class: "notice" }, "This broker does not support rules about files, or pauses of commits."),
-    rules.node, form.node, groupControls());
+    rules.node, form.node, groupControls(broker.is_read_only));
   repeat(1, () => rules.look());
 }

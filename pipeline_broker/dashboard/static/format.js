@@ -1,5 +1,6 @@
 // Numbers and times as text.
 
+const NO_BREAK = "\u00a0"; // no line ends between a number and its unit
 const whole = new Intl.NumberFormat("en");
 const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
@@ -21,16 +22,16 @@ export function perSecond(value, shown) {
 }
 
 export function duration(us) {
-  if (us < 1000) return `${whole.format(Math.round(us))} µs`;
-  if (us < 10000) return `${(us / 1000).toFixed(2)} ms`;
-  if (us < 1000000) return `${one.format(us / 1000)} ms`;
-  return `${one.format(us / 1000000)} s`;
+  if (us < 1000) return `${whole.format(Math.round(us))}${NO_BREAK}µs`;
+  if (us < 10000) return `${(us / 1000).toFixed(2)}${NO_BREAK}ms`;
+  if (us < 1000000) return `${one.format(us / 1000)}${NO_BREAK}ms`;
+  return `${one.format(us / 1000000)}${NO_BREAK}s`;
 }
 
 export function bytes(value) {
   let rest = value;
   for (const unit of ["B", "kB", "MB", "GB"]) {
-    if (rest < 1000 || unit === "GB") return `${unit === "B" ? whole.format(rest) : one.format(rest)} ${unit}`;
+    if (rest < 1000 || unit === "GB") return `${unit === "B" ? whole.format(rest) : one.format(rest)}${NO_BREAK}${unit}`;
     rest /= 1000;
   }
   return "";

@@ -3,6 +3,7 @@
 import { element } from "./dom.js";
 
 const FORBIDDEN = 403;
+const LOST = "The page has no connection to the broker and tries again. It shows the last data that it received.";
 const state = document.getElementById("connection-state");
 
 function showState(text) {
@@ -11,6 +12,9 @@ function showState(text) {
 
 // The principal lacks a right. The page does not ask again, because each refusal counts as a denial.
 class RefusedError extends Error {}
+
+// No response arrived; the page says so already.
+class LostError extends Error {}
 
 function showRefusal(reason) {
   const main = document.getElementById("content");
@@ -22,7 +26,7 @@ export function listen(path, handlers) {
   const source = new EventSource(location.origin + path);
   source.onopen = () => showState("");
   source.onerror = async () => {
-    showState("The page has no connection to the broker and tries again.");
+    showState(LOST);
     if (source.readyState !== EventSource.CLOSED) return;
     const response = await fetch(location.origin + path); // for the reason, which an EventSource does not show
     showState("");
@@ -47,8 +51,8 @@ export async function ask(path, options = {}) {
   try {
     response = await fetch(location.origin + path, options); // without the credentials that an address may contain
   } catch {
-    showState("The page has no connection to the broker and tries again.");
-    throw new Error("the page has no connection to the broker");
+    showState(LOST);
+    throw new LostError("the page has no connection to the broker");
   }
   showState("");
   const content = await response.json();
@@ -71,7 +75,7 @@ export function repeat(seconds, question) {
           showRefusal(error.message);
           return;
         }
-        showState(error.message);
+        if (!(error instanceof LostError)) showState(error.message);
       }
     }
     setTimeout(turn, seconds * 1000);

@@ -1,6 +1,6 @@
 // The latest requests: all of rarely used APIs, and a sample of busy ones.
 
-import { element, name, none, replace, table, word } from "./dom.js";
+import { element, filter, name, none, replace, table, word } from "./dom.js";
 import { bytes, clock, count, duration, partly } from "./format.js";
 import { listen } from "./live.js";
 
@@ -11,7 +11,6 @@ export async function show(main) {
   let isPaused = false;
   const rows = element("div", { class: "card" }, none("No requests yet."));
   const summary = element("p", { class: "lead" });
-  const named = element("input", { name: "named", placeholder: "Produce", autocomplete: "off" });
   const onlyErrors = element("input", { type: "checkbox" });
   const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
     isPaused = !isPaused;
@@ -19,10 +18,11 @@ export async function show(main) {
     pause.textContent = isPaused ? "Resume" : "Pause";
   } }, "Pause");
 
-  function draw(stages) {
-    const text = named.value.trim().toLowerCase();
+  let stages = [];
+  const named = filter("API, client, topic or group contains", draw, element("label", { class: "check" }, onlyErrors, "only errors"), { name: "named", placeholder: "Produce" });
+  function draw() {
     const wanted = kept.filter((request) =>
-      [request.api, request.client, ...request.topics, ...request.groups].some((each) => each.toLowerCase().includes(text)) &&
+      named.has(request.api, request.client, ...request.topics, ...request.groups) &&
       (!onlyErrors.checked || request.error !== "NONE" || request.outcome !== "sent"));
     replace(rows, wanted.length ? table(`The latest ${count(wanted.length)} requests, newest first.`, [
       { title: "at (UTC)", by: (request) => request.at, cell: (request) => clock(request.at) },
@@ -44,13 +44,8 @@ export async function show(main) {
   replace(main,
     element("div", { class: "head" }, element("h1", {}, "Requests"), pause),
     summary,
-    element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "API, client, topic or group contains", named),
-      element("label", { class: "check" }, onlyErrors, "only errors")),
+    named.form,
     rows);
-  let stages = [];
-  named.addEventListener("input", () => draw(stages));
-  onlyErrors.addEventListener("change", () => draw(stages));
   listen("/events/requests", {
     requests: (shown) => {
       if (isPaused) return;
@@ -59,7 +54,7 @@ export async function show(main) {
       summary.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them shown: all requests of rarely used APIs, and about 60 per second of busy ones. ${shown.watched === 1 ? "" : `${partly(shown.watched)} `}To log all requests, start the broker with serve --request-log.`;
       if (shown.requests.length) {
         kept = [...shown.requests.reverse(), ...kept].slice(0, KEPT);
-        draw(stages);
+        draw();
       }
     },
   });

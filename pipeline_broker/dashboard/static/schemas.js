@@ -1,7 +1,7 @@
 // The subjects of the schema registry, or one subject with its versions.
 
 import { choose, confirm, input } from "./dialog.js";
-import { element, name, none, replace, table, visible } from "./dom.js";
+import { element, filter, name, none, replace, table, visible } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { ask, change } from "./live.js";
 
@@ -13,10 +13,10 @@ function address(subject) {
   return `/schemas?subject=${encodeURIComponent(subject)}`;
 }
 
-function registerDialog(subject, type) {
+function registerDialog(subject, type, text = "") {
   const named = input({ required: true, value: subject, readonly: subject !== undefined, placeholder: "orders-value" });
   const kind = choose(TYPES, type);
-  const schema = element("textarea", { rows: 10, required: true, spellcheck: "false" });
+  const schema = element("textarea", { class: "code", rows: 24, required: true, spellcheck: "false" }, text);
   confirm("Register a schema", [["subject", named], ["type", kind], ["schema", schema]], "Register", async () => {
     await change("/api/changes/register-schema", { subject: named.value, type: kind.value, schema: schema.value });
     location.assign(address(named.value));
@@ -42,10 +42,9 @@ function deleteDialog(subject, version, isPermanent) {
 
 async function showAll(main, isReadOnly) {
   const shown = await ask("/api/schemas");
-  const text = element("input", { type: "search", autocomplete: "off" });
   const rows = element("div", { class: "card" });
   function draw() {
-    const wanted = shown.subjects.filter((row) => row.subject.includes(text.value.trim()));
+    const wanted = shown.subjects.filter((row) => wantedNames.has(row.subject));
     replace(rows, wanted.length ? table(shown.count > shown.subjects.length ? `The first ${shown.subjects.length} of ${count(shown.count)}.` : "", [
       { title: "subject", by: (row) => row.subject, cell: (row) => element("a", { href: address(row.subject) }, name(row.subject)) },
       { title: "type", by: (row) => row.type, cell: (row) => row.type },
@@ -55,13 +54,13 @@ async function showAll(main, isReadOnly) {
       { title: "compatibility", by: (row) => row.level, cell: (row) => element("span", { class: row.has_own_level ? null : "size" }, row.level) },
     ], wanted) : none(shown.count ? "No matching subjects." : "No subjects yet."));
   }
-  text.addEventListener("input", draw);
+  const wantedNames = filter("name contains", draw);
   draw();
   const button = (title, act) => element("button", { type: "button", disabled: isReadOnly, onclick: act }, title);
   replace(main, element("div", { class: "head" }, element("h1", {}, "Schemas"), element("div", { class: "buttons" },
     button("Register a schema", () => registerDialog()), button("Set compatibility", () => levelDialog(shown)))),
   element("p", { class: "lead" }, `New schemas of a subject without its own level must be ${shown.level} compatible.`),
-  element("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, element("label", {}, "name contains", text)), rows);
+  wantedNames.form, rows);
 }
 
 function readable(text) {
@@ -78,17 +77,18 @@ function versionView(subject, row, isReadOnly) {
     element("div", { class: "head" }, element("p", { class: "place" }, "version ", element("b", {}, row.version), ", id ", element("b", {}, row.id), `, ${row.type}`, isPermanent ? ", deleted" : ""),
       element("button", { type: "button", disabled: isReadOnly, "aria-label": `${isPermanent ? "Delete permanently" : "Delete"}: version ${row.version}`, onclick: () => deleteDialog(subject, row.version, isPermanent) }, isPermanent ? "Delete permanently" : "Delete")),
     row.references.length ? element("p", { class: "size" }, "refers to ", name(row.references.join("; "))) : null,
-    element("pre", { class: "content", dir: "ltr" }, visible(row.is_cut ? row.schema : readable(row.schema))),
+    element("pre", { class: "content schema", dir: "ltr" }, visible(row.is_cut ? row.schema : readable(row.schema))),
     row.is_cut ? element("p", { class: "size" }, `the beginning, ${bytes(row.schema.length)}`) : null);
 }
 
 async function showOne(main, subject, isReadOnly) {
   const shown = await ask(`/api/schemas/versions?subject=${encodeURIComponent(subject)}`);
+  const [latest] = shown.versions;
   const isPermanent = shown.versions.every((row) => row.is_deleted);
   const button = (title, act) => element("button", { type: "button", disabled: isReadOnly, onclick: act }, title);
   replace(main, element("div", { class: "head" }, element("h1", {}, name(subject)), element("a", { href: "/schemas" }, "All schemas")),
     element("p", { class: "lead" }, `${plural(shown.count, "version")}; new schemas must be ${shown.level} compatible${shown.has_own_level ? "" : ", like all subjects without their own level"}.`),
-    element("div", { class: "buttons" }, button("Register a version", () => registerDialog(subject, shown.versions[0].type)),
+    element("div", { class: "buttons" }, button("Register a version", () => registerDialog(subject, latest.type, latest.is_cut ? "" : readable(latest.schema))),
       button("Set compatibility", () => levelDialog(shown, subject)),
       button(isPermanent ? "Delete the subject permanently" : "Delete the subject", () => deleteDialog(subject, undefined, isPermanent))),
     element("section", { class: "card" }, element("h2", {}, "Versions"), shown.versions.map((row) => versionView(subject, row, isReadOnly)),

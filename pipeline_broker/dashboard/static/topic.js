@@ -179,6 +179,7 @@ class Browser {
         this.records = [];
         this.examined = this.passed = 0;
         replace(this.found);
+        this.more.hidden = this.download.hidden = true;
       }
       for (let pages = 0; pages < PAGES_MAX && this.records.length < wanted; pages += 1) {
         if (continues || pages) {
@@ -202,9 +203,11 @@ class Browser {
     this.examined += page.examined;
     this.passed += page.passed_over;
     this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
-    const passed = this.passed ? `; ${count(this.passed)} batches or values could not be read` : "";
+    const passed = this.passed ? `; ${count(this.passed)} ${this.passed === 1 ? "batch or value" : "batches or values"} could not be read` : "";
     const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `The topic has ${this.isBackwards ? "older" : "newer"} records.`;
-    this.status.textContent = `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
+    const isEmpty = page.at_end && !this.examined && !this.passed;
+    const absent = this.partition.value || !this.at.disabled ? "No records in the chosen partition and range." : "The topic has no records.";
+    this.status.textContent = isEmpty ? absent : `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
     this.status.classList.remove("error");
     this.more.hidden = page.at_end;
     this.download.hidden = this.records.length === 0;
@@ -244,7 +247,7 @@ class Browser {
 
 function produceDialog(topic, done) {
   const key = input({ placeholder: "none" });
-  const value = element("textarea", { rows: 5 });
+  const value = element("textarea", { class: "code", rows: 12 });
   const headers = element("textarea", { rows: 2, placeholder: "name=text" });
   const partition = input({ placeholder: "chosen by the key", inputmode: "numeric" });
   const tombstone = element("input", { type: "checkbox" });
@@ -272,7 +275,7 @@ function emptyDialog(topic) {
 }
 
 function deleteDialog(topic) {
-  const typed = input({ placeholder: topic });
+  const typed = input();
   confirm(["Delete the topic ", name(topic)], [["type its name to confirm", typed]], "Delete the topic", async () => {
     if (typed.value !== topic) throw new Error(`"${typed.value}" is not the name of the topic`);
     await change("/api/changes/delete-topic", { topic });
@@ -299,7 +302,7 @@ export async function show(main, broker, title) {
     element("div", { class: "buttons" },
       action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
       action("Delete records", () => emptyDialog(topic.name)), action("Delete the topic", () => deleteDialog(topic.name))),
-    element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table("", [
+    element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table(topic.partitions > topic.partition_rows.length ? `The first ${count(topic.partition_rows.length)} of ${plural(topic.partitions, "partition")}.` : "", [
       { title: "partition", by: (row) => row.partition, cell: (row) => row.partition },
       { title: "start", word: "log start", number: true, by: (row) => row.start, cell: (row) => count(row.start) },
       { title: "last stable", word: "last stable offset", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },

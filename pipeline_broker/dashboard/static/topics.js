@@ -1,7 +1,7 @@
 // All topics, and the dialog that creates one.
 
 import { confirm, input, number, pairs } from "./dialog.js";
-import { element, name, none, replace, table } from "./dom.js";
+import { element, filter, name, none, replace, table } from "./dom.js";
 import { bytes, count, perSecond, rate } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
@@ -16,13 +16,12 @@ function createDialog() {
 }
 
 export async function show(main, broker) {
-  const text = element("input", { type: "search", autocomplete: "off" });
   const internal = element("input", { type: "checkbox" });
   const rows = element("div", { class: "card" });
   const disk = element("p", { class: "lead" });
   let shown = { count: 0, topics: [] };
   function draw() {
-    const wanted = shown.topics.filter((topic) => topic.name.includes(text.value.trim()) && (internal.checked || !topic.is_internal));
+    const wanted = shown.topics.filter((topic) => wantedNames.has(topic.name) && (internal.checked || !topic.is_internal));
     replace(rows, wanted.length ? table(shown.count > shown.topics.length ? `The first ${shown.topics.length} of ${count(shown.count)}.` : "", [
       { title: "topic", by: (topic) => topic.name, cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, name(topic.name)) },
       { title: "partitions", number: true, by: (topic) => topic.partitions, cell: (topic) => count(topic.partitions) },
@@ -33,12 +32,10 @@ export async function show(main, broker) {
       { title: "settings", number: true, cell: (topic) => topic.settings || "–" },
     ], wanted) : none(shown.count ? "No matching topics." : broker.limited_to ? `No topics that ${broker.limited_to} may describe.` : "No topics yet."));
   }
-  text.addEventListener("input", draw);
-  internal.addEventListener("change", draw);
+  const wantedNames = filter("name contains", draw, element("label", { class: "check" }, internal, "include internal topics"));
   const create = element("button", { type: "button", disabled: broker.is_read_only, onclick: createDialog }, "Create a topic");
   replace(main, element("div", { class: "head" }, element("h1", {}, "Topics"), create),
-    element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "include internal topics")), disk, rows);
+    wantedNames.form, disk, rows);
   repeat(2, async () => {
     shown = await ask("/api/topics");
     disk.textContent = shown.disk ? `${bytes(shown.disk.free_bytes)} of ${bytes(shown.disk.size_bytes)} are free on the disk of the data directory.` : "";
