@@ -248,7 +248,7 @@ def test_an_error_names_a_missing_topic_and_a_similar_one(broker):
 def test_no_records_of_a_partition_that_does_not_exist_are_an_error(broker):
     broker.create_topic("one-partition")
     for expected in ([], ["v"]):
-        with pytest.raises(RefusedError, match="partition 1 does not exist; the number of partitions is 1$"):
+        with pytest.raises(RefusedError, match=r"partition 1 does not exist; the number of partitions is 1$"):
             broker.assert_records("one-partition", expected, partition=1, timeout=0.01)
 
 
