@@ -76,16 +76,29 @@ class BasicUsers:
 
     def find(self, authorization: str) -> HttpUser | None:
         """Return the user whose name and password a header `Authorization` has; None for any other header."""
-        scheme, _, credentials = authorization.partition(" ")
-        if scheme.lower() != "basic":
+        credentials = _credentials(authorization)
+        if credentials is None:
             return None
-        try:
-            shown = hashlib.sha256(base64.b64decode(credentials, validate=True)).digest()
-        except (binascii.Error, ValueError):
-            return None
+        shown = hashlib.sha256(credentials).digest()
         # All users are compared, and digests of one length: the time shows neither a name nor a part of a password.
         found = [user for known, user in self._by_digest if hmac.compare_digest(shown, known)]
         return found[0] if found else None
+
+    @staticmethod
+    def claimed_name(authorization: str) -> str:
+        """Return the name in a header `Authorization`, of a known user or not; "" without one."""
+        name, colon, _ = (_credentials(authorization) or b"").partition(b":")
+        return name.decode(errors="replace") if colon else ""  # without a colon, it may be a password
+
+
+def _credentials(authorization: str) -> bytes | None:
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(credentials, validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:

@@ -58,6 +58,10 @@ def test_every_port_is_served_by_tls_and_to_users_only(broker_process, authority
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             plain.getresponse()
         plain.close()
+    refused = [line.partition("refused ")[2] for line in broker.stderr.splitlines() if "refused the user" in line]
+    for name in ("ada", "eve"):
+        line = f'the user "{name}" from 127.0.0.1: unknown, or another password'
+        assert refused.count(line) == len(PATHS), refused
     for path in ("/healthz", "/readyz"):
         assert ask(authority, addresses["metrics"], path, None) == (200, "ok\n")
 
