@@ -188,3 +188,15 @@ def test_half_of_a_configuration_is_refused_in_one_line(tmp_path, files, argumen
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Error: {complaint.format(tmp_path)}")
     assert result.stderr.count("\n") == 1
+
+
+def test_files_with_secrets_that_others_can_read_are_named_once_with_mode_and_command(broker_process, files, tmp_path):
+    settings = tmp_path / "server.properties"
+    settings.write_text("ssl.key.password=p\n")
+    exposed = [settings, tmp_path / "store.pem", tmp_path / "users"]
+    for each in exposed:
+        each.chmod(0o644)
+    broker = broker_process(arguments=["--metrics", "0", *files, "--config", str(settings)])
+    broker.stop()
+    said = [line.partition("other users ")[2] for line in broker.stderr.splitlines() if "other users may read" in line]
+    assert sorted(said) == [f"may read {each} (mode 0644). Run chmod 600 {each}" for each in exposed]
