@@ -26,8 +26,7 @@ __all__ = [
 TopicPartition = tuple[str, int]
 """The name of a topic and a partition number."""
 
-NAMED_MAX = 10
-"""Partitions that an error names."""
+NAMED_MAX = 10  # partitions in one text
 
 
 def partition_words(partition: TopicPartition) -> str:

@@ -54,7 +54,6 @@ def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]
 
 
 def files_of_references(settings: Mapping[str, str]) -> list[Path]:
-    """Return the files that give values to settings."""
     found: dict[Path, None] = {}
     for name, text in settings.items():
         for reference in [] if name.startswith(f"{NAMES}.") else references(text):

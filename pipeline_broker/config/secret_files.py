@@ -17,7 +17,7 @@ SECRETS = frozenset({
     "sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.client.secret", "sasl.password",
     "ssl.key.password", "ssl.key.pem", "ssl.keystore.key", "ssl.keystore.password", "ssl.truststore.password",
 })  # fmt: skip
-"""Properties of brokers, of librdkafka and of Java clients."""
+# Properties of brokers, of librdkafka and of Java clients.
 LOCATIONS = frozenset({"ssl.key.location", "ssl.keystore.location"})
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
 

@@ -86,7 +86,7 @@ class BasicUsers:
 
     @staticmethod
     def claimed_name(authorization: str) -> str:
-        """Return the name in a header `Authorization`, of a known user or not; "" without one."""
+        # Of a known user or not.
         name, colon, _ = (_credentials(authorization) or b"").partition(b":")
         return name.decode(errors="replace") if colon else ""  # without a colon, it may be a password
 

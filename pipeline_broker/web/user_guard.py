@@ -21,11 +21,9 @@ __all__ = ["REFUSAL_SECONDS", "guarded"]
 REFUSAL_SECONDS = 0.1
 """Time of each refused user on an HTTP port, one after the other, so that a port answers ten guesses a second."""
 NAME_CHARACTERS_MAX = 200
-"""Characters of a refused name in the log."""
 LOG_SECONDS = 60.0
 """Period in which a refused user is logged once, from each address."""
-LOGGED_MAX = 20
-"""Refused users in the log of one period."""
+LOGGED_MAX = 20  # lines of a period
 CHALLENGE = ("WWW-Authenticate", 'Basic realm="pipeline-broker", charset="UTF-8"')
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ _OF_SECURITY = ("enable.ssl.", "sasl.", "security.", "ssl.")
 
 
 def warn_of_exposed(path: Path | None, properties: Mapping[str, str]) -> None:
-    """Print a warning for each file of secrets that other users can read: a client's file, and those that it names."""
     every = [] if path is None else read_settings_file(path)
     settings = [(name, text) for name, text in every if name in properties or name.startswith(NAMES)]
     sources = [] if path is None else [(path, settings)]
