@@ -38,10 +38,8 @@ def make_directories(path: Path) -> None:
 
 
 def exposure(path: Path, status: os.stat_result | None = None) -> str | None:
-    """Return a warning if other users can read a file with secrets; None otherwise, and for other kinds of files.
-
-    A file of another user may be shared with the group of the process, as for PostgreSQL's keys.
-    """
+    # A warning if other users can read a file with secrets. The group of another user's file is that of the process, as
+    # for PostgreSQL's keys. Other kinds of files, such as pipes, have no lasting content.
     try:
         found = path.stat() if status is None else status
     except (OSError, ValueError):  # a missing file has an error elsewhere; ValueError: a NUL character

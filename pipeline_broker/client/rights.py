@@ -72,7 +72,7 @@ _NEEDED: Final = ContextVar("needed", default=_NOTHING)
 
 
 def note_needed(operation: str, *resources: str) -> None:
-    """Let errors of this task and its children name a right that all its requests need, and that includes describe."""
+    # Errors of this task and its children name this right, which includes describe.
     _NEEDED.set((operation, resources))
 
 

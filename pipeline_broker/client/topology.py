@@ -123,13 +123,7 @@ class Topology:
         return [(topic.name, it.index) for topic in there if not topic.error_code for it in topic.partitions]
 
     def divided(self, partitions: Sequence[TopicPartition]) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Return the partitions to read now, and those to read once they have a leader.
-
-        If none has a leader, all are to be read now.
-
-        Raises:
-            NoSuchTopic, NoSuchPartition, BrokerRefused: as for `by_leader`.
-        """
+        # Those to read now, and those to read once they have a leader. If none has one, a reader waits for all of them.
         led = {each for found in self.by_leader(partitions).values() for each in found} or {*partitions}
         return [each for each in partitions if each in led], [each for each in partitions if each not in led]
 
