@@ -43,11 +43,16 @@ class RegisteredSchemas(Protocol):
         """Read the names for `record_names`, then call `then`, also if they cannot be read."""
 
 
-def check_schema_validation(configs: Settings, schemas: RegisteredSchemas | None) -> None:
+def check_schema_validation(configs: Settings, schemas: RegisteredSchemas | None, *, in_cluster: bool) -> None:
     """Raise ConfigError if the settings of a topic require a schema registry that this broker does not have."""
     for name in VALIDATIONS:
         if schemas is None and configs.get(name) == "true":
+            if in_cluster:
+                raise ConfigError(
+                    f"{name}: a cluster cannot validate schemas, because only one of its brokers has them. Use one"
+                    " broker: serve without --brokers (in Python EmbeddedBroker, in pytest kafka_broker)"
+                )
             raise ConfigError(
-                f"{name}: this broker has no schema registry. Start it with --schema-registry (in Python"
-                " schema_registry=True, in pytest kafka_schema_registry), and without --brokers"
+                f"{name}: this broker has no schema registry. Start it with --schema-registry (in Python and pytest,"
+                " read its schema_registry_url first)"
             )

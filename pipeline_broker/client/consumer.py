@@ -6,7 +6,7 @@ cluster's timeout.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import attrs
 import trio
@@ -20,7 +20,7 @@ from pipeline_broker.client.topology import TopicPartition, without_leader
 from pipeline_broker.client.visible import VisibleBatch, visible_batches
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 
-__all__ = ["Position", "Reader", "Sink"]
+__all__ = ["Begin", "Position", "Reader", "Sink"]
 
 FETCH_WAIT_MS_MAX = 500
 """Longest wait of a leader for new records (fetch.max.wait.ms), and so the longest delay of `Reader.stop`."""
@@ -32,6 +32,10 @@ PAUSE_S = 0.1
 """Pause before a retry."""
 _FETCH_VERSIONS = range(4, 13)  # those that name topics
 
+LEADER_CHECK_S = 1.0
+"""Interval between checks of the partitions without a leader, while others are read."""
+
+Begin = Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, "Position"]]]
 Sink = Callable[[TopicPartition, VisibleBatch], Awaitable[int | None]]
 """Takes a batch of a partition and returns the offset to read next, or None if it did not take the batch. The reader
 passes the next batch of the partition after the sink returns."""
@@ -63,8 +67,10 @@ class Reader:
         positions: where to start and stop in each partition.
         sink: receives batches, for several partitions concurrently.
         isolation: READ_COMMITTED hides records of open and aborted transactions.
-        warn: receives a line for each range of offsets that is skipped.
+        warn: receives a line for each range of offsets that is skipped, and about partitions without a leader.
         grows: topics to check for added partitions, which are then read from their start.
+        unserved: further partitions, without a leader.
+        begin: returns the positions of unserved partitions once they have a leader.
 
     Attributes:
         positions: the positions after the batches that the sink has taken.
@@ -79,6 +85,8 @@ class Reader:
         isolation: int = READ_COMMITTED,
         warn: Callable[[str], None] = lambda _: None,
         grows: Sequence[str] = (),
+        unserved: Sequence[TopicPartition] = (),
+        begin: Begin | None = None,
     ) -> None:
         self.positions = dict(positions)
         self._grows = tuple(grows)
@@ -86,8 +94,12 @@ class Reader:
         self._sink = sink
         self._isolation = isolation
         self._warn = warn
+        self._unserved = list(unserved)
+        self._begin = begin
+        self._without_leader: set[TopicPartition] = set()  # that `warn` has named
         self._is_stopped = False
         self._is_stale = self._has_grown = False
+        self._growth_check_at = 0.0
         self._why = ""
         self._progress_at = 0.0
 
@@ -102,21 +114,47 @@ class Reader:
             ClientError: a partition cannot be read, or no leader answered within the cluster's timeout.
         """
         self._progress_at = trio.current_time()
-        while not self._is_stopped and (left := self._unfinished(self.positions)):
+        self._growth_check_at = self._progress_at + PARTITION_CHECK_S
+        while not self._is_stopped and (left := [*self._unfinished(self.positions), *self._unserved]):
             self._is_stale = self._has_grown = False
             topology = await self._cluster.refresh(sorted({topic for topic, _ in left}))
             led = topology.by_leader(left)
-            if missing := set(left).difference(*led.values()):
+            missing = set(left).difference(*led.values())
+            await self._begin_served(missing)
+            if missing and not led:
                 self._mark_stale(without_leader(missing))
-            await self._read(led)
+            elif missing:
+                self._warn_of(missing)
+            await self._read(led, is_partial=bool(missing))
             if self._is_stale:
                 if trio.current_time() - self._progress_at > self._cluster.timeout_s:
                     raise ClientError(f"nothing could be read for {self._cluster.timeout_s:g} s: {self._why}")
                 await trio.sleep(PAUSE_S)
 
-    async def _read(self, led: Mapping[int, Sequence[TopicPartition]]) -> None:
+    async def _begin_served(self, missing: Collection[TopicPartition]) -> None:
+        if served := [each for each in self._unserved if each not in missing]:
+            assert self._begin is not None, "given with unserved partitions"
+            try:
+                self.positions.update(await self._begin(served))
+            except ClientError as error:
+                if not error.is_retriable:
+                    raise
+                self._mark_stale(str(error))
+            else:
+                self._unserved = [each for each in self._unserved if each in missing]
+
+    def _warn_of(self, missing: set[TopicPartition]) -> None:
+        # A reader that ends raises an error about these partitions after it has read the others.
+        if missing <= self._without_leader or all(it.stop is not None for it in self.positions.values()):
+            return
+        self._without_leader |= missing
+        self._warn(f"{without_leader(missing)}; the other partitions are read")
+
+    async def _read(self, led: Mapping[int, Sequence[TopicPartition]], *, is_partial: bool) -> None:
         # Returns when `_is_stale`, `_has_grown` or `_is_stopped` is set, or every stop is reached.
         async with trio.open_nursery() as watching:
+            if is_partial:
+                watching.start_soon(self._check_leaders_later)
             if self._grows:
                 watching.start_soon(self._watch)
             # A nursery of its own, so that the watcher does not keep `run` waiting.
@@ -125,12 +163,18 @@ class Reader:
                     nursery.start_soon(self._read_from, node, partitions)
             watching.cancel_scope.cancel()
 
+    async def _check_leaders_later(self) -> None:
+        await trio.sleep(LEADER_CHECK_S)
+        self._has_grown = True
+
     async def _watch(self) -> None:
         while not self._has_grown:
-            await trio.sleep(PARTITION_CHECK_S)
+            await trio.sleep_until(self._growth_check_at)
+            self._growth_check_at = trio.current_time() + PARTITION_CHECK_S
             try:
                 topology = await self._cluster.refresh(self._grows)
-                added = [it for it in topology.partitions(self._grows) if it not in self.positions]
+                known = {*self.positions, *self._unserved}
+                added = [it for it in topology.partitions(self._grows) if it not in known]
                 bounds = await bounds_of(self._cluster, added)
             except ClientError as error:
                 if not error.is_retriable:

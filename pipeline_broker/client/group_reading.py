@@ -91,10 +91,23 @@ class GroupReading:
                 await self._member.leave()
 
     async def _read_generation(self, partitions: Sequence[TopicPartition]) -> bool:
-        positions = await self._positions(partitions)
-        self._committed = {partition: position.offset for partition, position in positions.items()}
+        self._committed = {}
+
+        async def begin(served: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
+            positions = await self._positions(served)
+            self._committed |= {partition: position.offset for partition, position in positions.items()}
+            return positions
+
+        topology = await self._cluster.refresh(sorted({topic for topic, _ in partitions}))
+        served, unserved = topology.divided(partitions)
         reader = self._reader = Reader(
-            self._cluster, positions, self._sink, isolation=self._options.isolation, warn=self._warn
+            self._cluster,
+            await begin(served),
+            self._sink,
+            isolation=self._options.isolation,
+            warn=self._warn,
+            unserved=unserved,
+            begin=begin,
         )
         self._idle = trio.Event()
         # `stop` may have been called before the reader existed.

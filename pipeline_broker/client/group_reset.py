@@ -30,10 +30,12 @@ class ResetPlan(NamedTuple):
     Attributes:
         rows: for each partition `topic`, `partition`, `from` (None without a committed offset) and `to`.
         changelogs: topics with the state of a streams group.
+        obstacle: why the commit would be refused now, or "".
     """
 
     rows: Sequence[Mapping[str, Any]]
     changelogs: Sequence[str]
+    obstacle: str
 
 
 async def plan_reset(
@@ -75,7 +77,15 @@ async def plan_reset(
         within, at = bounds[topic, partition], committed.get((topic, partition))
         offset = min(max(wanted[topic, partition], within.start), within.end)
         rows.append({"topic": topic, "partition": partition, "from": None if at is None else at.offset, "to": offset})
-    return ResetPlan(rows, internal.get("changelog", ()))
+    return ResetPlan(rows, internal.get("changelog", ()), _obstacle(group, shown))
+
+
+def _obstacle(group: str, shown: Mapping[str, Any]) -> str:
+    # Members would overwrite the new offsets with their next commit.
+    if shown["state"] in _EMPTY_STATES:
+        return ""
+    count = len(shown["members"])
+    return f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
 
 
 async def _state(cluster: ClusterClient, group: str) -> dict[str, Any]:
@@ -113,12 +123,8 @@ async def commit_plan(cluster: ClusterClient, group: str, plan: ResetPlan) -> No
         ClientError: the group has members, or its coordinator cannot be reached.
     """
     shown = await _state(cluster, group)
-    # Members would overwrite the new offsets with their next commit.
-    if shown["state"] not in _EMPTY_STATES:
-        count = len(shown["members"])
-        raise ClientError(
-            f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
-        )
+    if obstacle := _obstacle(group, shown):
+        raise ClientError(obstacle)
     offsets = {(row["topic"], row["partition"]): row["to"] for row in plan.rows}
     try:
         await (alter_share_starts if shown["type"] == SHARE else commit)(cluster, group, offsets)

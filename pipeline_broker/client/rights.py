@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pipeline_broker.base.error_code import ErrorCode
 
-__all__ = ["OPERATIONS", "RESOURCES", "missing_right", "note_answered"]
+__all__ = ["OPERATIONS", "RESOURCES", "missing_right", "note_answered", "note_needed"]
 
 RESOURCES: Mapping[int, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
@@ -67,6 +67,13 @@ OPERATIONS: Mapping[str, Mapping[str, str]] = {
 }
 """The missing operation, by resource and API, as `acls add` spells it."""
 _ANSWERED: Final = ContextVar("answered", default="")
+_NOTHING: Final[tuple[str, tuple[str, ...]]] = ("", ())
+_NEEDED: Final = ContextVar("needed", default=_NOTHING)
+
+
+def note_needed(operation: str, *resources: str) -> None:
+    # Errors of this task and its children name this right, which includes describe.
+    _NEEDED.set((operation, resources))
 
 
 def note_answered(request: Any) -> None:
@@ -84,6 +91,11 @@ def missing_right(code: int) -> str:
     if resource is None:
         return ""
     operation = OPERATIONS[resource].get(_ANSWERED.get())
+    needed, resources = _NEEDED.get()
+    if _ANSWERED.get() and resource in resources and operation in {needed, "describe", None}:
+        places = " and ".join(f"on the {each}" for each in resources)
+        grants = f"`acls add --operation {needed}` grants it, which includes describe"
+        return f"The client needs the right to {needed} {places}; {grants}."
     if operation is None:
         return f"The client lacks a right on the {resource}; `acls add` grants it."
     return f"The client lacks the right to {operation} on the {resource}; `acls add --operation {operation}` grants it."

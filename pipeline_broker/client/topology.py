@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -26,15 +26,18 @@ __all__ = [
 TopicPartition = tuple[str, int]
 """The name of a topic and a partition number."""
 
+NAMED_MAX = 10  # partitions in one text
+
 
 def partition_words(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
 
 
 def without_leader(partitions: Collection[TopicPartition]) -> str:
-    first, *more = sorted(partitions)
-    others = f" and {len(more)} more have" if more else " has"
-    return f"{partition_words(first)}{others} no leader (LEADER_NOT_AVAILABLE)"
+    names = [partition_words(it) for it in sorted(partitions)]
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    have = "have" if len(names) > 1 else "has"
+    return f"{', '.join(names[:NAMED_MAX])}{more} {have} no leader (LEADER_NOT_AVAILABLE)"
 
 
 @attrs.frozen(slots=True)
@@ -118,6 +121,11 @@ class Topology:
         """Return all partitions of the given topics, without unknown topics and those with an error."""
         there = [self.topics[name] for name in topics if name in self.topics]
         return [(topic.name, it.index) for topic in there if not topic.error_code for it in topic.partitions]
+
+    def divided(self, partitions: Sequence[TopicPartition]) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        # Those to read now, and those to read once they have a leader. If none has one, a reader waits for all of them.
+        led = {each for found in self.by_leader(partitions).values() for each in found} or {*partitions}
+        return [each for each in partitions if each in led], [each for each in partitions if each not in led]
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by leader. Omits partitions without a leader.

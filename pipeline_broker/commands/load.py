@@ -13,7 +13,7 @@ import click
 
 from pipeline_broker.client.errors import ClientError, with_hint
 from pipeline_broker.client.security import read_security
-from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file
+from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file, warn_of_exposed
 from pipeline_broker.commands.cluster.java_properties import as_librdkafka
 from pipeline_broker.commands.option_types import ACKS, Address, Duration, Setting
 from pipeline_broker.config.properties import ConfigError
@@ -207,6 +207,7 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
         read_security(found)
     except (ClientError, ConfigError) as error:
         raise click.UsageError(str(error)) from None
+    warn_of_exposed(config, found)
     return tuple(found.items())
 
 

@@ -15,7 +15,7 @@ from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.sources import FILE_BYTES_MAX, read_settings_file
 from pipeline_broker.files.bounded_file import read_bounded
 
-__all__ = ["NAMES", "references", "resolve"]
+__all__ = ["NAMES", "files_of_references", "references", "resolve"]
 
 NAMES = "config.providers"
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -51,6 +51,19 @@ def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]
             text = text.replace(reference, _value(name, reference, providers), 1)
         resolved[name] = text
     return resolved, frozenset(with_references)
+
+
+def files_of_references(settings: Mapping[str, str]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for name, text in settings.items():
+        for reference in [] if name.startswith(f"{NAMES}.") else references(text):
+            provider, *path, key = reference[2:-1].split(":", 2)
+            class_name = settings.get(f"{NAMES}.{provider}.class", "").strip()
+            if path and class_name == f"{PACKAGE}FileConfigProvider":
+                found[Path(path[0])] = None
+            elif path and class_name == f"{PACKAGE}DirectoryConfigProvider":
+                found[Path(path[0]) / key] = None
+    return list(found)
 
 
 def references(text: str) -> list[str]:

@@ -25,6 +25,7 @@ from pipeline_broker.config.properties import (
 )
 from pipeline_broker.config.providers import resolve
 from pipeline_broker.config.relations import check_relations
+from pipeline_broker.config.secret_files import exposures
 from pipeline_broker.config.sources import read_argument, read_located_settings
 from pipeline_broker.config.unknown_names import misspelled
 
@@ -88,10 +89,14 @@ def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[Brok
     Raises:
         ConfigError: a file or argument cannot be read, or settings are invalid; one line per mistake.
     """
-    located = [setting for path in files for setting in read_located_settings(path)]
+    of_files = [(path, read_located_settings(path)) for path in files]
+    located = [setting for _, settings in of_files for setting in settings]
     located += [(*read_argument(argument), "") for argument in arguments]
-    settings, secrets = resolve({name: text for name, text, _ in located})
-    return parse_settings(settings.items(), secrets, {name: place for name, _, place in located})
+    given = {name: text for name, text, _ in located}
+    settings, secrets = resolve(given)
+    config, warnings = parse_settings(settings.items(), secrets, {name: place for name, _, place in located})
+    sources = [(path, [setting[:2] for setting in settings]) for path, settings in of_files]
+    return config, warnings + [f"warning: {line}" for line in exposures(sources, given, settings)]
 
 
 NOWHERE: Mapping[str, str] = {}

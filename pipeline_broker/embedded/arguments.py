@@ -67,10 +67,10 @@ def checked_number(asked: str, value: object, least: int = INT32[0]) -> int:
 
 
 def checked_offsets(asked: str, offsets: object) -> None:
-    places = offsets.items() if isinstance(offsets, Mapping) else [(offsets, None)]
+    places = offsets.items() if isinstance(offsets, Mapping) and offsets else [(offsets, None)]
     for place, offset in places:
         match place, offset:
-            case ((str(), int()), int()):
+            case ((str(), int(partition)), int()) if 0 <= partition <= INT32[1] and 0 <= offset <= INT64[1]:
                 continue
         raise EmbeddedBrokerError(
             f"{asked} need offsets by (topic, partition), such as {{('t', 0): 3}}, not {offsets!r}"

@@ -81,9 +81,7 @@ class Brokers:
         Raises:
             RefusedError: the partition does not exist, or its leader is stopped.
         """
-        known = self.running.broker.topics.get(topic)
-        if known is None or not 0 <= partition < known.partitions:
-            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
+        self._check_known(asked, topic, partition)
         return self._serving(asked, topic, partition, ErrorCode.LEADER_NOT_AVAILABLE)
 
     def _serving(self, asked: str, topic: str, partition: int, otherwise: ErrorCode) -> RestartableBroker:
@@ -99,16 +97,27 @@ class Brokers:
         Raises:
             RefusedError: the topic or the partition does not exist, or a leader is stopped.
         """
-        known = self.running.broker.topics.get(topic)
-        if known is None:
-            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.missing_topic(topic))
+        self._check_known(asked, topic, partition)
         if partition is not None:
             self.leader(asked, topic, partition)
         elif any(each.is_stopped for each in self):
-            for number in range(known.partitions):
+            for number in range(self._partitions(topic)):
                 self.leader(asked, topic, number)
 
-    def missing_topic(self, topic: str) -> str:
+    def _check_known(self, asked: str, topic: str, partition: int | None) -> None:
+        if not self.has(topic, partition):
+            raise RefusedError(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.missing(topic, partition))
+
+    def _partitions(self, topic: str) -> int:
+        known = self.running.broker.topics.get(topic)
+        return 0 if known is None else known.partitions
+
+    def has(self, topic: str, partition: int | None) -> bool:
+        return 0 <= (partition or 0) < self._partitions(topic)
+
+    def missing(self, topic: str, partition: int | None) -> str:
+        if there := self._partitions(topic):
+            return f"partition {partition} does not exist; the number of partitions is {there}"
         import difflib  # noqa: PLC0415 - only errors need it
 
         broker = self.running.broker
@@ -133,8 +142,7 @@ class Brokers:
             self._serving(asked, OFFSETS_TOPIC, partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def end_of(self, asked: str, topic: str, partition: int) -> int | None:
-        known = self.running.broker.topics.get(topic)
-        if known is None or not 0 <= partition < known.partitions:
+        if not self.has(topic, partition):
             return None
         log = self.leader(asked, topic, partition).running.broker.logs.find(topic, partition)
         return None if log is None else log.high_watermark

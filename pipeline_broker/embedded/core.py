@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_views import list_groups
 from pipeline_broker.embedded.arguments import Duration, checked_name, checked_number, checked_offsets, checked_seconds
 from pipeline_broker.embedded.brokers import Brokers
@@ -359,13 +358,6 @@ class Core:
                         await self._changes.park()
         raise refused or WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
 
-    def _check_leaders(self, asked: str, topic: str, partition: int | None) -> bool:
-        known = self.running.broker.topics.get(topic)
-        is_there = known is not None and (partition is None or 0 <= partition < known.partitions)
-        if is_there:
-            self.serving.check_leaders(asked, topic, partition)
-        return is_there
-
     def record_reader(self, topic: str, partition: int | None, *, is_committed: bool) -> RecordReader:
         brokers = [running.broker for running in self.all_running]
         return RecordReader(brokers, topic, partition, is_committed=is_committed)
@@ -376,16 +368,15 @@ class Core:
         self.note_topic(checked_name(f"{asked}: topic", topic))
         checked_number(f"{asked}: count", count, 0)
         if partition is not None:
-            checked_number(f"{asked}: partition", partition)
+            checked_number(f"{asked}: partition", partition, 0)
         reader = self.record_reader(topic, partition, is_committed=is_committed)
 
         async def check() -> RecordReader | RefusedError | None:
             nonlocal reader
             try:
-                is_there = self._check_leaders(f"{asked}({topic!r})", topic, partition)
-                if not is_there and not count and self.running.broker.topics.get(topic) is not None:
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    return RefusedError(f"{asked}({topic!r})", code, f"the topic has no partition {partition}")
+                # The topic or the partition can be created during the wait.
+                if self.serving.has(topic, partition if count else None):
+                    self.serving.check_leaders(f"{asked}({topic!r})", topic, partition)
             except RefusedError as error:
                 if count:
                     raise
@@ -411,8 +402,8 @@ class Core:
 
     async def _hint(self, reader: RecordReader, topic: str) -> str:
         async with self.turn:
-            if self.running.broker.topics.get(topic) is None:
-                return self.serving.missing_topic(topic)
+            if not self.serving.has(topic, reader.partition):
+                return self.serving.missing(topic, reader.partition)
             undecided, after = await reader.count_undecided() if reader.is_committed else (0, 0)
         if not undecided + after:
             return ""
@@ -421,7 +412,7 @@ class Core:
 
     async def wait_assigned(self, group_id: str, members: int, within: Duration) -> Group:
         checked_name("wait_assigned: group", group_id)
-        checked_number("wait_assigned: members", members, 0)
+        checked_number("wait_assigned: members", members, 1)
         last: Group | None = None
 
         async def check() -> Group | None:
@@ -440,7 +431,8 @@ class Core:
         self, group_id: str, wanted: Mapping[tuple[str, int], int] | None, within: Duration
     ) -> dict[tuple[str, int], int]:
         checked_name("wait_committed: group", group_id)
-        checked_offsets("wait_committed: offsets", wanted or {})
+        if wanted is not None:
+            checked_offsets("wait_committed: offsets", wanted)
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
         async def check() -> dict[tuple[str, int], int] | None:
@@ -470,15 +462,16 @@ class Core:
         idle: list[int] = []
 
         async def check() -> bool | None:
-            if not self._check_leaders(f"wait_fetching({topic!r})", topic, None):
+            if not self.serving.has(topic, None):
                 return None
+            self.serving.check_leaders(f"wait_fetching({topic!r})", topic, None)
             brokers = [running.broker for running in self.all_running]
             logs = [(broker, log) for broker in brokers for log in broker.logs.partitions(topic)]
             idle[:] = [log.partition for broker, log in logs if not broker.fetches.is_watched(log)]
             return True if logs and not idle else None
 
         def missing() -> str:
-            state = f", partitions {idle}" if idle else f": {self.serving.missing_topic(topic)}"
+            state = f", partitions {idle}" if idle else f": {self.serving.missing(topic, None)}"
             return f"no consumer fetches from {topic!r}{state}"
 
         await self.wait_until(check, within, missing)

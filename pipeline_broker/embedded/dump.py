@@ -62,7 +62,7 @@ class Seen:
     """The content of a report.
 
     Attributes:
-        heading: the broker, the time of the report, and how far the clock was advanced.
+        heading: the broker, the time of the report, how far the clock was advanced, and the stopped brokers.
         requests: in order of arrival.
         topics: named by the requests or used by the program, the newest last.
         groups: named by the requests.
@@ -97,9 +97,10 @@ def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) 
             topics[topic] = None
     clock = f", its clock {_days(there.ahead_ms / 1000)} ahead" if there.ahead_ms else ""
     state = ", as it was when it ended" if broker.has_ended else ""
+    stopped = f"; stopped brokers: {', '.join(map(str, there.stopped))}" if there.stopped else ""
     problem = f"; topics and groups are not shown: {there.problem}" if there.problem else ""
     return Seen(
-        heading=f"{broker!r} at {_iso(time.time_ns() // 1_000_000)}{clock}{state}{problem}",
+        heading=f"{broker!r} at {_iso(time.time_ns() // 1_000_000)}{clock}{state}{stopped}{problem}",
         requests=requests,
         topics=list(topics),
         groups=there.groups[:GROUPS_MAX],

@@ -30,18 +30,21 @@ class Overview(NamedTuple):
     topics: Collection[str]  # without internal ones
     groups: Sequence[FoundGroup]  # of the wanted ones, those that exist
     ahead_ms: int
+    stopped: Sequence[int]  # the brokers of a cluster that do not serve
     problem: str  # the reason for missing topics and groups, or an empty text
 
 
 async def overview(core: Core, group_ids: Iterable[str]) -> Overview:
     brokers, ahead_ms = core.brokers, core.clock.ahead_ms
+    stopped = [each.node_id for each in brokers if each.is_stopped]
     try:
         broker = brokers.running.broker
     except EmbeddedBrokerError as error:  # all are stopped
-        return Overview((), (), ahead_ms, str(error))
+        return Overview((), (), ahead_ms, stopped, str(error))
     topics = [topic.name for topic in broker.topics.all() if topic.name not in broker.reserved_topics]
     found = (_find_group(brokers, group_id) for group_id in sorted(group_ids))
-    return Overview(topics, [each for each in found if each.group is not None or each.problem], ahead_ms, "")
+    groups = [each for each in found if each.group is not None or each.problem]
+    return Overview(topics, groups, ahead_ms, stopped, "")
 
 
 def _find_group(brokers: Brokers, group_id: str) -> FoundGroup:

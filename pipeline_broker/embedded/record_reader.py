@@ -39,7 +39,7 @@ class RecordReader:
     def __init__(self, brokers: Sequence[Broker], topic: str, partition: int | None, *, is_committed: bool) -> None:
         self.brokers = brokers
         self._topic = topic
-        self._partition = partition
+        self.partition = partition
         self.is_committed = is_committed
         self._next_offsets: dict[int, int] = {}
         self._batches: dict[int, list[tuple[int, bytes]]] = {}
@@ -51,7 +51,7 @@ class RecordReader:
 
     async def read(self) -> None:
         for log in [log for broker in self.brokers for log in broker.logs.partitions(self._topic)]:
-            if self._partition in (None, log.partition):
+            if self.partition in (None, log.partition):
                 await self._read_log(log)
 
     async def count_undecided(self) -> tuple[int, int]:
@@ -59,7 +59,7 @@ class RecordReader:
         found: list[int] = [0, 0]
         for broker in self.brokers:
             for log in broker.logs.partitions(self._topic):
-                if self._partition in (None, log.partition) and log.last_stable_offset < log.high_watermark:
+                if self.partition in (None, log.partition) and log.last_stable_offset < log.high_watermark:
                     rest = RecordReader([broker], self._topic, log.partition, is_committed=False)
                     rest._next_offsets[log.partition] = log.last_stable_offset
                     await rest.read()

@@ -66,9 +66,6 @@ async def produce(brokers: Brokers, name: str, record: NewRecord, partition: int
         timeout_ms=TIMEOUT_MS,
         topic_data=[ProduceRequest.TopicProduceData(name=name, topic_id=topic.topic_id, partition_data=[data])],
     )
-    if not 0 <= partition < topic.partitions:
-        there = f"partition {partition} does not exist; the number of partitions is {topic.partitions}"
-        raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
     leader = brokers.leader(f"produce({name!r})", name, partition).running
     answer = (await ask(leader, message, now_ms)).responses[0].partition_responses[0]
     reasons = [each.batch_index_error_message for each in answer.record_errors]

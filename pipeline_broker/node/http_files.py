@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
+from pipeline_broker.base.owner_only import exposure
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.file_renewal import log_warning
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 
 __all__ = ["open_http_security"]
+
+logger = logging.getLogger(__name__)
 
 
 def open_http_security(certificate: Path | None, users: Path | None, *, is_logged: bool = True) -> HttpSecurity:
@@ -32,6 +36,8 @@ def open_http_security(certificate: Path | None, users: Path | None, *, is_logge
     except ConfigError as error:
         raise StartError(str(error)) from None
     if is_logged:
+        if certificate is not None and (warning := exposure(certificate)) is not None:
+            logger.warning("--http-certificate: %s", warning)
         for name, part in security.files.items():
             log_warning(name, part)
     return security

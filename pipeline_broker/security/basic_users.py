@@ -14,7 +14,7 @@ import hmac
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline_broker.base.owner_only import OTHERS
+from pipeline_broker.base.owner_only import exposure
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import current_stamp, read_bounded
 
@@ -61,7 +61,7 @@ class BasicUsers:
             ConfigError: the file cannot be used. The previous users stay.
         """
         self._stamp = current_stamp(str(self._path))
-        users, self._is_open_to_others = _read(self._path)
+        users, self._exposure = _read(self._path)
         self._by_digest = [(hashlib.sha256(credentials).digest(), user) for credentials, user in users]
         self.authorization = f"Basic {base64.b64encode(users[0][0]).decode()}"
 
@@ -72,23 +72,36 @@ class BasicUsers:
         return True
 
     def warning(self, now: dt.datetime) -> str | None:  # noqa: ARG002 - like certificates
-        return f"other users may read {self._path}. Run chmod 600 on it" if self._is_open_to_others else None
+        return self._exposure
 
     def find(self, authorization: str) -> HttpUser | None:
         """Return the user whose name and password a header `Authorization` has; None for any other header."""
-        scheme, _, credentials = authorization.partition(" ")
-        if scheme.lower() != "basic":
+        credentials = _credentials(authorization)
+        if credentials is None:
             return None
-        try:
-            shown = hashlib.sha256(base64.b64decode(credentials, validate=True)).digest()
-        except (binascii.Error, ValueError):
-            return None
+        shown = hashlib.sha256(credentials).digest()
         # All users are compared, and digests of one length: the time shows neither a name nor a part of a password.
         found = [user for known, user in self._by_digest if hmac.compare_digest(shown, known)]
         return found[0] if found else None
 
+    @staticmethod
+    def claimed_name(authorization: str) -> str:
+        # Of a known user or not.
+        name, colon, _ = (_credentials(authorization) or b"").partition(b":")
+        return name.decode(errors="replace") if colon else ""  # without a colon, it may be a password
 
-def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:
+
+def _credentials(authorization: str) -> bytes | None:
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(credentials, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], str | None]:
     name = f"--http-users: {path}"
     try:
         content, status = read_bounded(path, FILE_BYTES_MAX)
@@ -111,7 +124,7 @@ def _read(path: Path) -> tuple[list[tuple[bytes, HttpUser]], bool]:
         found.append((line, HttpUser(_text(user, f"{name}: line {number}"), is_read_only)))
     if not 0 < len(found) <= USERS_MAX:
         raise ConfigError(f"{name}: the file has {len(found)} users. Write 1 to {USERS_MAX} lines NAME:PASSWORD")
-    return found, bool(status.st_mode & OTHERS)
+    return found, exposure(path, status)
 
 
 def _text(user: bytes, place: str) -> str:

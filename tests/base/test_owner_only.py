@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,32 @@ def test_existing_files_keep_their_mode(open_umask, tmp_path):
     assert list(open_to_others(tmp_path)) == [str(shared)]
     assert owner_only.is_open_to_others(shared)
     assert not owner_only.is_open_to_others(shared / "data")
+
+
+@pytest.mark.parametrize(("mode", "is_exposed"), [(0o600, False), (0o640, True), (0o604, True), (0o400, False)])
+def test_a_warning_about_a_file_with_secrets_names_its_mode_and_the_command(tmp_path, mode, is_exposed):
+    file = tmp_path / "it's secret"
+    file.write_text("secret")
+    file.chmod(mode)
+    change = "chmod 600 " + shlex.quote(str(file))
+    warning = f"other users may read {file} (mode {mode:04o}). Run {change}"
+    assert owner_only.exposure(file) == (warning if is_exposed else None)
+    if is_exposed:
+        subprocess.run(["sh", "-c", change], check=True)
+        assert owner_only.exposure(file) is None
+
+
+@pytest.mark.parametrize(("mode", "is_exposed"), [(0o640, False), (0o644, True)])
+def test_a_file_of_another_user_may_be_shared_with_the_group(tmp_path, monkeypatch, mode, is_exposed):
+    file = tmp_path / "secret"
+    file.write_text("secret")
+    file.chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    warning = f"other users may read {file} (mode {mode:04o}). Run chmod o-rwx {file}"
+    assert owner_only.exposure(file) == (warning if is_exposed else None)
+
+
+def test_nothing_is_said_of_what_is_no_file(tmp_path):
+    assert [owner_only.exposure(Path(each)) for each in (tmp_path, tmp_path / "missing", "/dev/null", "a\0b")] == [
+        None
+    ] * 4

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.client.errors import check
-from pipeline_broker.client.rights import OPERATIONS, RESOURCES, missing_right, note_answered
+from pipeline_broker.client.rights import OPERATIONS, RESOURCES, missing_right, note_answered, note_needed
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.apis.authorized_requests import CASES
@@ -55,3 +55,22 @@ def _check_rights():
     assert missing_right(TOPIC_REFUSED) == GENERAL, "it may be the right to describe, or to create"
     note_answered(MetadataRequest(None, allow_auto_topic_creation=False))
     assert "the right to describe on the topic" in missing_right(TOPIC_REFUSED)
+
+
+def test_a_command_names_the_right_that_all_its_requests_need():
+    contextvars.Context().run(_check_needed_rights)
+
+
+def _check_needed_rights():
+    note_needed("read", "group", "topic")
+    for request in (MetadataRequest(None, allow_auto_topic_creation=False), FetchRequest(topics=[])):
+        note_answered(request)
+        assert missing_right(TOPIC_REFUSED) == (
+            "The client needs the right to read on the group and on the topic; `acls add --operation read` grants it,"
+            " which includes describe."
+        )
+    note_answered(MetadataRequest(None, allow_auto_topic_creation=True))
+    assert missing_right(TOPIC_REFUSED) == GENERAL
+    note_needed("write", "topic")
+    note_answered(FetchRequest(topics=[]))
+    assert "the right to read on the topic;" in missing_right(TOPIC_REFUSED), "another right than the noted one"

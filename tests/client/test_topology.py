@@ -43,4 +43,6 @@ def test_topics_with_an_error_have_no_partitions():
 
 def test_partitions_without_a_leader_are_named():
     assert without_leader({("t", 3)}) == "t-3 has no leader (LEADER_NOT_AVAILABLE)"
-    assert without_leader({("t", 3), ("t", 1), ("u", 0)}) == "t-1 and 2 more have no leader (LEADER_NOT_AVAILABLE)"
+    assert without_leader({("t", 3), ("t", 1), ("u", 0)}) == "t-1, t-3, u-0 have no leader (LEADER_NOT_AVAILABLE)"
+    many = without_leader({("t", number) for number in range(12)})
+    assert many.endswith("t-9 and 2 more have no leader (LEADER_NOT_AVAILABLE)")

@@ -109,7 +109,7 @@ def test_a_trailing_comment_is_removed_only_from_values_without_blanks_and_one_w
     assert (config.num_io_threads, config.listeners, config.super_users) == (4, ("PLAINTEXT://h:1",), ("User:a # b",))
     assert config.properties["broker.rack"] == "west # 1"
     assert config.properties["ssl.key.password"] == "p # q"
-    (line,) = [warning for warning in warnings if "comment" in warning]
+    (line,) = [warning for warning in warnings if "the comment after" in warning]
     assert line.startswith("warning: num.io.threads, listeners: ")
 
 

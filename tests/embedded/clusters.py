@@ -1,5 +1,6 @@
 """Views of the brokers of an embedded cluster, as each of them shows it."""
 
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 
@@ -18,3 +19,10 @@ def led_by(broker, topic, of=None):
 
 def values(cluster, topic, **options):
     return sorted(record.value.decode() for record in cluster.records(topic, **options))
+
+
+def group_on(cluster, broker):
+    """Return a group whose coordinator is this broker."""
+    with WireClient(*cluster.brokers[0].addresses["PLAINTEXT"]) as client:  # the first request creates the topic
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 6)
+    return next(name for name in map("group-{}".format, range(100)) if cluster.coordinator_of(name) is broker)

@@ -149,6 +149,12 @@ ARGUMENTS = {
     [
         (lambda broker: broker.records("t", partition="0"), "records: partition needs a whole number"),
         (lambda broker: broker.wait_records("t", partition="0"), "wait_records: partition needs a whole number"),
+        (lambda broker: broker.wait_records("t", partition=-1), "wait_records: partition needs a whole number from 0"),
+        (lambda broker: broker.wait_records("t", -1), "wait_records: count needs a whole number from 0"),
+        (lambda broker: broker.wait_assigned("g", members=0), "wait_assigned: members needs a whole number from 1"),
+        (lambda broker: broker.wait_committed("g", {}), "wait_committed: offsets need offsets by (topic, partition)"),
+        (lambda broker: broker.wait_committed("g", {("t", 0): -1}), "wait_committed: offsets need offsets by"),
+        (lambda broker: broker.wait_committed("g", {("t", -1): 1}), "wait_committed: offsets need offsets by"),
         (lambda broker: broker.offsets(5), "offsets: group needs a text, not 5"),
         (lambda broker: broker.lag(None), "lag: group needs a text, not None"),
     ],

@@ -159,6 +159,8 @@ def test_a_stopped_broker_hides_only_its_own_partitions_and_groups(cluster, tmp_
     hidden = {group for group in groups if cluster.coordinator_of(group) is leader}
     cluster.stop(leader)
     text = report(cluster, (), 0, page, "a title")
+    assert text.partition("\n")[0].endswith(f"; stopped brokers: {leader.node_id}")
+    assert f"; stopped brokers: {leader.node_id}<" in page.read_text()
     assert hidden
     assert hidden != groups
     assert "OffsetCommit" in text
@@ -177,7 +179,7 @@ def test_a_cluster_without_a_running_broker_has_a_report_of_its_requests(cluster
         cluster.stop(broker)
     text = text_of(cluster)
     assert "OffsetCommit" in text
-    assert "; topics and groups are not shown: broker 1 is stopped; start it first\n" in text
+    assert "; stopped brokers: 1, 2; topics and groups are not shown: broker 1 is stopped; start it first\n" in text
 
 
 def test_a_broker_that_has_ended_is_reported_as_it_was(broker, cluster):
@@ -194,7 +196,7 @@ def test_a_broker_that_has_ended_is_reported_as_it_was(broker, cluster):
         assert re.search(r"^  group-0 +classic +Empty .* \d$", text, re.MULTILINE), text
         assert re.search(r"^  t +0 +0 +\S+ \S+ +null +value-0$", text, re.MULTILINE), text
         assert "delay 1ms" in text
-        assert "is stopped" not in text
+        assert "stopped" not in text
     assert ", its clock 0:01:00 ahead" in text_of(broker)
 
 

@@ -21,20 +21,13 @@ from pipeline_broker import (
 )
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.apis.wire_client import WireClient
-from tests.embedded.clusters import led_by, metadata, values
+from tests.embedded.clusters import group_on, led_by, metadata, values
 from tests.plugin_runs import run_python
 
 pytestmark = pytest.mark.clients
 
 SECONDS_MAX = 30.0
 DAY = 86_400
-
-
-def group_on(cluster, broker):
-    """Return a group whose coordinator is this broker."""
-    with WireClient(*cluster.brokers[0].addresses["PLAINTEXT"]) as client:  # the first request creates the topic
-        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 6)
-    return next(name for name in map("group-{}".format, range(100)) if cluster.coordinator_of(name) is broker)
 
 
 def commit_everywhere(cluster, topic, group):

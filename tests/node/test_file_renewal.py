@@ -88,6 +88,7 @@ def test_sighup_renews_the_certificate_for_new_connections_and_keeps_the_old_one
 
 def test_a_damaged_file_is_refused_with_one_line_and_the_previous_certificate_stays(broker_process, authority, store):
     first = write_store(store, authority, "127.0.0.1")
+    store.chmod(0o600)
     broker = broker_process(settings=[*SETTINGS, key_store(store)])
     with WireClient(broker.host, broker.port) as client:
         port = ports_of(client)["SAFE"]

@@ -58,6 +58,10 @@ def test_every_port_is_served_by_tls_and_to_users_only(broker_process, authority
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             plain.getresponse()
         plain.close()
+    refused = [line.partition("refused ")[2] for line in broker.stderr.splitlines() if "refused the user" in line]
+    for name in ("ada", "eve"):
+        line = f'the user "{name}" from 127.0.0.1: unknown, or another password'
+        assert refused.count(line) == len(PATHS), refused
     for path in ("/healthz", "/readyz"):
         assert ask(authority, addresses["metrics"], path, None) == (200, "ok\n")
 
@@ -184,3 +188,15 @@ def test_half_of_a_configuration_is_refused_in_one_line(tmp_path, files, argumen
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Error: {complaint.format(tmp_path)}")
     assert result.stderr.count("\n") == 1
+
+
+def test_files_with_secrets_that_others_can_read_are_named_once_with_mode_and_command(broker_process, files, tmp_path):
+    settings = tmp_path / "server.properties"
+    settings.write_text("ssl.key.password=p\n")
+    exposed = [settings, tmp_path / "store.pem", tmp_path / "users"]
+    for each in exposed:
+        each.chmod(0o644)
+    broker = broker_process(arguments=["--metrics", "0", *files, "--config", str(settings)])
+    broker.stop()
+    said = [line.partition("other users ")[2] for line in broker.stderr.splitlines() if "other users may read" in line]
+    assert sorted(said) == [f"may read {each} (mode 0644). Run chmod 600 {each}" for each in exposed]

@@ -1,5 +1,6 @@
 """The compose files of the examples and the systemd units start brokers, without containers or systemd."""
 
+import importlib.metadata
 import os
 import re
 import shlex
@@ -129,6 +130,58 @@ def test_the_unit_of_one_machine_starts_a_broker_of_its_settings(tmp_path):
     process = started(arguments, {}, tmp_path)
     assert READY_LINE.fullmatch(read_line(process, WAIT_SECONDS))
     assert ended(process) == [0]
+
+
+# Records users, and fails to enable a unit of which something is missing. The arguments of `install` are GNU's.
+SYSTEM = {
+    "useradd": 'for user; do :; done; echo "$user" >> "$ROOT/users"',
+    "install": """owner= && for each; do
+    [ -z "$next" ] || { grep -qx "$each" "$ROOT/users" || exit 1; next=; }
+    case $each in --owner) next=1 ;; esac
+done
+set -- $(printf '%s\\n' "$@" | sed '/^--owner$/,+1d')
+exec /usr/bin/install "$@" """,
+    "python3": 'mkdir -p "$3/bin" && cp "$ROOT/bin/pip" "$3/bin"',
+    "pip": """wheel=${2%%[*}; [ -f "$wheel" ] || exit 1
+echo > "${0%/*}/pipeline-broker" && chmod +x "${0%/*}/pipeline-broker" """,
+    "systemctl": """case $1 in
+daemon-reload) [ -f "$ROOT/etc/systemd/system/$UNIT" ] && touch "$ROOT/reloaded" ;;
+enable)
+    [ -f "$ROOT/reloaded" ] && [ -f "$ROOT/$CONFIG" ] && [ -x "$ROOT/opt/pipeline-broker/bin/pipeline-broker" ] &&
+        touch "$ROOT/enabled" ;;
+esac""",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "settings"), [(EXAMPLES / "pipeline-broker@.service", "first.env"), (ON_A_DISK, "server.properties")]
+)
+def test_the_commands_of_a_unit_need_only_their_three_files_and_work_in_their_order(path, settings, tmp_path):
+    text = path.read_text(encoding="utf-8")
+    commands = re.findall(r"^#     ((?:useradd|install|python3|/opt|systemctl) ?.*)$", text, re.MULTILINE)
+    root, folder = tmp_path / "root", tmp_path / "folder"
+    for each in (root / "etc/systemd/system", root / "opt", root / "bin", folder):
+        each.mkdir(parents=True)
+    for name, script in SYSTEM.items():
+        (root / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (root / "bin" / name).chmod(0o755)
+    for name in (
+        settings,
+        path.name,
+        f"pipeline_broker-{importlib.metadata.version('pipeline-broker')}-py3-none-any.whl",
+    ):
+        (folder / name).touch()
+    script = re.sub(r"(?<![\w.])/(?=etc|opt)", f"{root}/", "\n".join(commands))
+    own = {"PATH": f"{root}/bin:{os.environ['PATH']}", "ROOT": str(root), "UNIT": path.name}
+    own["CONFIG"] = f"etc/pipeline-broker/{settings}"
+    result = subprocess.run(["sh", "-euxc", script], cwd=folder, env=own, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert (root / "enabled").exists(), result.stderr
+    assert (root / own["CONFIG"]).stat().st_mode & 0o777 == 0o600
+    assert (root / own["CONFIG"]).parent.stat().st_mode & 0o777 == 0o700
+    fields = unit(path)
+    user = fields.get("User")
+    assert (root / "users").read_text().split() == [user] if user else fields["DynamicUser"] == "yes"
 
 
 @pytest.mark.parametrize("unit", [EXAMPLES / "pipeline-broker@.service", ON_A_DISK], ids=lambda path: path.name)

@@ -123,4 +123,4 @@ def test_a_changed_file_is_read_once_and_a_damaged_one_changes_nothing(file):
 def test_a_file_that_other_users_may_read_is_warned_of(file):
     assert BasicUsers(file).warning(NOW) is None
     file.chmod(0o640)
-    assert BasicUsers(file).warning(NOW) == f"other users may read {file}. Run chmod 600 on it"
+    assert BasicUsers(file).warning(NOW) == f"other users may read {file} (mode 0640). Run chmod 600 {file}"

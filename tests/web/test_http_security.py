@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -21,7 +22,7 @@ from pipeline_broker.web.http_server import LINGER_SECONDS, HttpLimits, open_lis
 from pipeline_broker.web.messages import EventStream, HttpRequest, event, json_answer
 from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.tls_stream import HANDSHAKE_SECONDS, TlsStream
-from pipeline_broker.web.user_guard import REFUSAL_SECONDS, guarded
+from pipeline_broker.web.user_guard import LOG_SECONDS, LOGGED_MAX, NAME_CHARACTERS_MAX, REFUSAL_SECONDS, guarded
 
 LIMITS = HttpLimits(connections_max=3, response_seconds=10, body_bytes_max=1 << 20)
 EDGE_BYTES = 64 << 20
@@ -70,6 +71,40 @@ def test_a_request_of_a_user_is_answered_and_any_other_is_challenged(users):
             refused = await answer(request_to("/a", authorization))
             assert refused.status == 401
             assert ("WWW-Authenticate", 'Basic realm="pipeline-broker", charset="UTF-8"') in refused.headers
+
+    in_virtual_time(main)
+
+
+def test_a_refused_user_is_logged_with_its_address_and_never_a_password(users, caplog):
+    async def main():
+        answer = guarded(echo, users)
+        for credentials in ("ada:guess", 'eve"\n:x', "ada:guess", "secret-without-colon", f"{'n' * 300}:x"):
+            header = f"Basic {base64.b64encode(credentials.encode()).decode()}"
+            await answer(attrs.evolve(request_to("/a", header), peer="10.0.0.7"))
+        await answer(attrs.evolve(request_to("/a", "Bearer secret"), peer="10.0.0.8"))
+        await answer(attrs.evolve(request_to("/a"), peer="10.0.0.9"))
+
+    in_virtual_time(main)
+    reason = "unknown, or another password"
+    assert [record.getMessage() for record in caplog.records] == [
+        f'an HTTP port refused the user "ada" from 10.0.0.7: {reason}',
+        f'an HTTP port refused the user "eve\\"\\n" from 10.0.0.7: {reason}',
+        f"an HTTP port refused a user without a name from 10.0.0.7: {reason} (not logged before: 1)",
+        f'an HTTP port refused the user "{"n" * NAME_CHARACTERS_MAX}" from 10.0.0.7: {reason}',
+        f"an HTTP port refused a user without a name from 10.0.0.8: {reason}",
+    ]
+
+
+def test_the_log_of_refused_users_is_bounded(users, caplog):
+    async def main():
+        answer = guarded(echo, users)
+        for number in range(LOGGED_MAX + 5):
+            await answer(request_to("/", f"Basic {base64.b64encode(b'u%d:x' % number).decode()}"))
+        assert len(caplog.records) == LOGGED_MAX
+        await trio.sleep(LOG_SECONDS)
+        await answer(request_to("/", WRONG))
+        assert len(caplog.records) == LOGGED_MAX + 1
+        assert caplog.records[-1].getMessage().endswith(" (not logged before: 5)")
 
     in_virtual_time(main)
 

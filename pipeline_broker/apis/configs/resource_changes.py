@@ -172,7 +172,8 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     altered = alter_topic_settings(own, operations)
     if topic is None:  # Kafka validates the settings before it looks for the topic
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    check_schema_validation({each: altered[each] for each in alteration.sets if each in altered}, call.broker.schemas)
+    wanted = {each: altered[each] for each in alteration.sets if each in altered}
+    check_schema_validation(wanted, call.broker.schemas, in_cluster=call.broker.members is not None)
     settings = call.broker.settings
     before, after = flush_rules_of(own, settings), flush_rules_of(altered, settings)
     check_durability(call, before, after)

@@ -101,7 +101,7 @@ def _create(
             assignments=[(placed.partition_index, placed.broker_ids) for placed in wanted.assignments],
             configs=check_topic_settings(given),
         )
-        check_schema_validation(new.configs, broker.schemas)
+        check_schema_validation(new.configs, broker.schemas, in_cluster=broker.members is not None)
         inherited, own = flush_rules_of({}, broker.settings), flush_rules_of(new.configs, broker.settings)
         check_durability(call, inherited, own)
         topic = broker.topics.check_create(new)

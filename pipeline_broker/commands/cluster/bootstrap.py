@@ -22,7 +22,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.running import run_client
 from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.commands.cluster.arguments import Command, with_options
-from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file
+from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file, warn_of_exposed
 from pipeline_broker.commands.cluster.java_properties import as_librdkafka
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration, Setting, address_of
@@ -118,6 +118,7 @@ def with_bootstrap(function: Command) -> Command:
         **options: Any,
     ) -> None:
         bootstrap = bootstrap_of(bootstrap_server, command_config, properties, timeout_s)
+        warn_of_exposed(command_config, bootstrap.properties)
         function(*arguments, bootstrap=bootstrap, **options)
 
     return with_options(

@@ -13,7 +13,8 @@ from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.group_reading import LEAVE_S_MAX, GroupReading, GroupReadingOptions
 from pipeline_broker.client.offsets import bounds_of, offsets_at
-from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.rights import note_needed
+from pipeline_broker.client.topology import TopicPartition, Topology
 from pipeline_broker.client.visible import VisibleBatch
 from pipeline_broker.commands.cluster.consume_options import ConsumeOptions
 from pipeline_broker.commands.cluster.progress import Meter, metered
@@ -46,6 +47,7 @@ class Consumption:
             BrokenPipeError: the reader of the output closed it.
         """
         code = 0
+        note_needed("read", *(() if self._options.group is None else ("group",)), "topic")
 
         async def watch(*, task_status: trio.TaskStatus[None]) -> None:
             nonlocal code
@@ -72,26 +74,40 @@ class Consumption:
 
     async def _read(self, cluster: ClusterClient) -> None:
         options = self._options
-        bounds = await bounds_of(cluster, await self._partitions(cluster), options.isolation)
-        starts = await offsets_at(cluster, options.start, bounds)
-        stops = None if options.until is None else await offsets_at(cluster, options.until, bounds, is_exact=False)
-        positions = {
-            partition: Position(start, None if stops is None else stops[partition])
-            for partition, start in starts.items()
-        }
+
+        async def begin(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
+            bounds = await bounds_of(cluster, partitions, options.isolation)
+            starts = await offsets_at(cluster, options.start, bounds)
+            stops = None if options.until is None else await offsets_at(cluster, options.until, bounds, is_exact=False)
+            return {
+                partition: Position(start, None if stops is None else stops[partition])
+                for partition, start in starts.items()
+            }
+
+        topology = await cluster.ready(options.topics)
+        served, unserved = topology.divided(self._partitions(topology))
+        positions = await begin(served)
         total = options.count
-        if stops is not None:
-            there = sum(max(0, stops[partition] - start) for partition, start in starts.items())
+        if options.until is not None:
+            there = sum(max(0, it.stop - it.offset) for it in positions.values() if it.stop is not None)
             total = there if total is None else min(there, total)
         grows = options.topics if options.until is None and not options.partitions else ()
-        reader = Reader(cluster, positions, self._print, isolation=options.isolation, warn=self._warn, grows=grows)
+        reader = Reader(
+            cluster,
+            positions,
+            self._print,
+            isolation=options.isolation,
+            warn=self._warn,
+            grows=grows,
+            unserved=unserved,
+            begin=begin,
+        )
         self._stop = reader.stop
         is_shown = not (options.is_quiet or self._output.is_terminal)
         with metered(f"reading {', '.join(options.topics)}", total, is_shown=is_shown) as self._meter:
             await reader.run()
 
-    async def _partitions(self, cluster: ClusterClient) -> list[TopicPartition]:
-        topology = await cluster.ready(self._options.topics)
+    def _partitions(self, topology: Topology) -> list[TopicPartition]:
         found: list[TopicPartition] = []
         for topic in self._options.topics:
             there = topology.topic(topic)

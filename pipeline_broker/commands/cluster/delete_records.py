@@ -9,6 +9,7 @@ import click
 
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.record_deletion import delete_planned, plan_deletion
+from pipeline_broker.client.rights import note_needed
 from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
@@ -44,6 +45,8 @@ def delete_records(bootstrap: Bootstrap, topics: Sequence[str], before: str, *, 
     chosen = partitions_by_topic(topics, "TOPIC")
 
     async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
+        if execute:
+            note_needed("delete", "topic")
         plan = await plan_deletion(cluster, chosen, place)
         if execute:
             await delete_planned(cluster, plan)

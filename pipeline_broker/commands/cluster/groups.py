@@ -11,6 +11,7 @@ from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.group_description import describe_group, describe_groups
 from pipeline_broker.client.group_reset import ResetPlan, commit_plan, plan_reset
 from pipeline_broker.client.groups import delete_groups, list_groups
+from pipeline_broker.client.rights import note_needed
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_groups
@@ -200,6 +201,8 @@ def reset_offsets(
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
     async def program(cluster: ClusterClient) -> ResetPlan:
+        if execute:
+            note_needed("read", "group", "topic")
         plan = await plan_reset(cluster, group, chosen, place, shift or 0)
         if execute:
             await commit_plan(cluster, group, plan)
@@ -213,6 +216,8 @@ def reset_offsets(
             "(KafkaStreams.cleanUp).",
             err=True,
         )
+    if plan.obstacle and not execute:
+        click.echo(f"--execute would be refused now: {plan.obstacle}", err=True)
     if as_json:
         print_json({"group": group, "executed": execute, "offsets": plan.rows})
         return

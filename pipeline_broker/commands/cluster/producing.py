@@ -19,6 +19,7 @@ from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import Producer, producing
 from pipeline_broker.client.record_json import RecordFormError
 from pipeline_broker.client.record_lines import LineForm, LineSplitter
+from pipeline_broker.client.rights import note_needed
 from pipeline_broker.commands.cluster.progress import Meter, metered
 from pipeline_broker.commands.cluster.streams import source_of
 
@@ -57,6 +58,7 @@ class Production:
         Raises:
             ClientError: the input cannot be read, or a record cannot be written.
         """
+        note_needed("write", "topic")
         with metered(
             f"writing to {self.topic}", self._size_bytes(), is_bytes=True, is_shown=not self.is_quiet
         ) as meter:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from pipeline_broker.base.owner_only import exposure
 from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.scram_users import UserCredential, delete_credentials, list_users, set_password
 from pipeline_broker.commands.cluster.arguments import as_json_option
@@ -147,6 +149,8 @@ def _password(user: str, file: str | None) -> str:
             password = str(lines.readline()).rstrip("\r\n")
     except (OSError, UnicodeError) as error:
         raise click.UsageError(f"--password-file: {error}") from None
+    if file not in {None, "-"} and (warning := exposure(Path(file))) is not None:
+        click.echo(f"Warning: {warning}", err=True)
     if not password:
         raise click.UsageError("the password is empty: write it on the first line of the file or of standard input")
     return password

@@ -150,3 +150,26 @@ def test_a_broker_without_an_authorizer_says_so(one_broker):
     called = CommandLine(one_broker.bootstrap_servers)("acls", "list", code=1)
     assert "set authorizer.class.name and restart it (SECURITY_DISABLED)" in called.err
     assert called.err.count("\n") == 1
+
+
+READ_BOTH = (
+    "The client needs the right to read on the group and on the topic; `acls add --operation read` grants it, which"
+    " includes describe."
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["consume", "t", "--group", "g"], READ_BOTH),
+        (["consume", "t"], "the right to read on the topic; `acls add --operation read`"),
+        (["delete-records", "t", "--before", "1", "--execute"], "`acls add --operation delete`"),
+        (["groups", "reset-offsets", "g", "--topic", "t", "--to", "earliest", "--execute"], READ_BOTH),
+    ],
+    ids=lambda each: " ".join(each[:2]) if isinstance(each, list) else "",
+)
+def test_a_client_without_rights_learns_all_that_its_command_needs(arguments, said):
+    with EmbeddedBroker(settings=GUARDED | {"super.users": "User:ada"}) as broker:
+        broker.create_topic("t")
+        (line,) = CommandLine(broker.bootstrap_servers)(*arguments, code=1).err.splitlines()
+    assert said in line

@@ -80,6 +80,7 @@ def test_a_token_in_a_file_works(guarded, tmp_path):
 def test_a_token_that_the_broker_rejects_is_one_line(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer(-100))
+    path.chmod(0o600)
     called = guarded("topics", "list", *options(SASL | {URL: path.as_uri()}), code=1)
     words = "the broker answered SASL_AUTHENTICATION_FAILED: check that the token is valid, and issued for this broker"
     assert called.err == f"Error: the token by OAUTHBEARER: {words}\n"

@@ -48,6 +48,7 @@ def java(authority, mechanism):
 def written(folder, properties):
     path = folder / "client.properties"
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    path.chmod(0o600)
     return path
 
 
@@ -209,3 +210,25 @@ def test_an_error_is_one_line(call, arguments, code, message):
     assert called.err.startswith("Error: ")
     assert message in called.err
     assert (called.err.count("\n"), called.out) == (1, "")
+
+
+def test_files_with_secrets_that_others_can_read_are_named_with_their_mode_and_the_command(call, tmp_path):
+    client, secret, key = (tmp_path / each for each in ("client.properties", "secrets", "key.pem"))
+    security = "security.protocol=sasl_plaintext\nsasl.mechanism=PLAIN\nsasl.username=ada\n"
+    provider = "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider"
+    reference = f"config.providers=file\n{provider}\nsasl.password=${{file:{secret}:password}}\n"
+    secret.write_text("password=p\n")
+    for text, exposed, options in (
+        ("sasl.password=p\n", client, ()),
+        (reference, secret, ()),
+        ("sasl.password=p\n", key, ("-X", f"ssl.key.location={key}")),
+    ):
+        client.write_text(security + text)
+        for each in (client, secret, key):
+            each.touch()
+            each.chmod(0o644 if each == exposed else 0o600)
+        found = call("topics", "list", "--command-config", client, *options, code=2 if options else 1)
+        warnings = [line for line in found.err.splitlines() if "may read" in line]
+        assert warnings == [f"Warning: other users may read {exposed} (mode 0644). Run chmod 600 {exposed}"]
+    key.chmod(0o600)
+    assert "may read" not in call("topics", "list", "--command-config", client, code=1).err

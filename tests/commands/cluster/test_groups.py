@@ -81,6 +81,7 @@ def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol
         text = call_mode("groups", "describe", name).lines
         refused = call_mode("groups", "delete", name, code=1)
         reset = call_mode("groups", "reset-offsets", name, "--to", "earliest", "--execute", code=1)
+        planned = call_mode("groups", "reset-offsets", name, "--to", "earliest")
     (member,) = group["members"]
     assert (group["type"], group["state"], listed["type"], listed["state"]) == (protocol, "Stable", protocol, "Stable")
     assert (listed["members"], listed["lag"]) == (1, group["lag"])
@@ -91,7 +92,10 @@ def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol
     assert text[0].startswith(f"{name}: {protocol} group, Stable, 1 member, coordinator 1, assignor ")
     assert text[-1] == f"member {member['member']} (reader at 127.0.0.1): {name} 0,1"
     assert "has members: stop its consumers first" in refused.err
-    assert "Stable with 1 member: stop its consumers first" in reset.err
+    obstacle = f"group {name} is Stable with 1 member: stop its consumers first\n"
+    assert reset.err == f"Error: {obstacle}"
+    assert planned.err.startswith(f"--execute would be refused now: {obstacle}")
+    assert planned.lines[1].split() == [name, "0", "1", "0"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_a_reset_is_shown_and_executed_on_request(call, one_broker, name, argume
     call("groups", "reset-offsets", name, "--topic", f"{name}:0", "--to", "1", "--execute")
     before = one_broker.offsets(name)
     shown = call("groups", "reset-offsets", name, *arguments)
-    assert "give --execute to reset the offsets" in shown.err
+    assert shown.err == "nothing was changed: give --execute to reset the offsets\n"
     assert shown.lines[0].split() == ["TOPIC", "PARTITION", "FROM", "TO"]
     assert [line.split()[1:] for line in shown.lines[1:]] == [
         [str(it), str(before[name, it]), str(to)] for it, to in plan.items()

@@ -68,7 +68,9 @@ def test_a_user_logs_in_with_the_new_password(call, guarded, name):
 def test_users_are_listed_with_their_mechanisms(call, name, tmp_path):
     (tmp_path / "password").write_text("secret\nnot this\n")
     file = ["--password-file", tmp_path / "password"]
-    call("users", "set", name, *file, "--mechanism", "SCRAM-SHA-256", "--iterations", "8192")
+    (tmp_path / "password").chmod(0o644)
+    said = call("users", "set", name, *file, "--mechanism", "SCRAM-SHA-256", "--iterations", "8192").err
+    assert said == f"Warning: other users may read {file[1]} (mode 0644). Run chmod 600 {file[1]}\n"
     assert call("users", "list", name, "--json").json == [
         {"user": name, "mechanism": "SCRAM-SHA-256", "iterations": 8192}
     ]
