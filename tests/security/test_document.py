@@ -26,6 +26,7 @@ def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("etc")
     authority = trustme.CA()
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(directory / "store.pem")
+    (directory / "store.pem").chmod(0o600)
     authority.cert_pem.write_to_path(directory / "authority.pem")
     write_keys(directory / "jwks.json", jwk(rsa_key(), "r"))
     return directory
@@ -39,6 +40,7 @@ def test_every_kind_of_listener_is_shown():
 def test_a_block_makes_a_listener_that_works(block, directory, tmp_path):
     path = tmp_path / "server.properties"
     path.write_text(block.replace("/etc/kafka", str(directory)), encoding="utf-8")
+    path.chmod(0o600)  # as the guide says
     config, warnings = load_settings([path], ())
     assert warnings == []
     (listener,) = config.listener_configs
