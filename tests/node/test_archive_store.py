@@ -21,8 +21,8 @@ from pipeline_broker.objects.store import Unavailable
 from pipeline_broker.objects.store_figures import StoreFigures
 from tests.files.memory_file_system import MemoryFileSystem
 
-TAKEOVER_SECONDS_MAX = 8.0
-"""Time of the attempts of half a second each, five for a boundary and two for a lease, in addition to the lock."""
+TAKEOVER_SECONDS_MAX = 20.0
+"""Much more than the attempts of half a second each, five for a boundary and two for a lease, and the lock."""
 PLACE = ArchivePlace("s3://bucket/prefix", 1, "objects")
 
 
