@@ -25,6 +25,7 @@ FATES = {
     Operation.CREATE: WRITE_FATES,
     Operation.REPLACE: WRITE_FATES,
     Operation.UPLOAD: ("refused", "lost after"),
+    Operation.COPY: ("refused", "lost after"),
     Operation.DELETE: ("refused", "lost after"),
     Operation.READ: ("refused", "silent"),
     Operation.READ_END: ("refused", "silent"),
