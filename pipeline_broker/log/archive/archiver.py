@@ -17,7 +17,7 @@ from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, re
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import StoredEntry
-from pipeline_broker.log.journal.journal_port import ORIGIN_BYTES_MIN, JournalPort, StoredObject
+from pipeline_broker.log.journal.journal_port import JournalPort, StoredObject
 from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.producers.producer_batches import produced_batch, replay_transactional
@@ -144,9 +144,7 @@ class Archiver:
                 if target is None:
                     continue
                 writer = writers[key] = _PartitionWriter(self._archive, key, target, now_ms)
-            writer.add(
-                read_header(batch), batch, self._journal.origin(place) if len(batch) >= ORIGIN_BYTES_MIN else None
-            )
+            writer.add(read_header(batch), batch, self._journal.origin(place, len(batch)))
             buffered += len(batch)
             pace()
             if buffered >= BUFFERED_BYTES_MAX:

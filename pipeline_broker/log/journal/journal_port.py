@@ -178,8 +178,8 @@ class JournalPort(JournalBytes, Protocol):
             OSError: the segment cannot be read now.
         """
 
-    def origin(self, place: int) -> StoredObject | None:
-        """Return the object with a batch of `sealed_entries`; None if copying the object in its store does not pay."""
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None:
+        """Return the object with a batch of `sealed_entries`; None if a copy of the object does not pay."""
 
     def recycle(self, number: int) -> None:
         """Release the space of a complete segment and of all older ones, whose records the archive holds durably.

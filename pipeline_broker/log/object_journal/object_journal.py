@@ -402,10 +402,12 @@ class ObjectJournal:
                 raise self._taken_over() from None  # slots that this owner has not recycled: a successor did
             raise JournalCorrupt(str(error)) from None
 
-    def origin(self, place: int) -> StoredObject | None:
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None:
+        if size_bytes < ORIGIN_BYTES_MIN:
+            return None
         slot, start = self._split(place)
         content = self._cache.whole(slot)
-        if content is None or len(content) < ORIGIN_BYTES_MIN or not self._is_worth_a_copy(slot, content):
+        if content is None or not self._is_worth_a_copy(slot, content):
             return None
         return StoredObject(slot_name(self._log, self._slot_place(slot)), start, content)
 

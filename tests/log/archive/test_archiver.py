@@ -219,7 +219,7 @@ class Noted:
         self._store = store
         self.written, self.parts, self.synced = [], [], []
 
-    def write(self, name, parts, position, origins):
+    def write(self, name, parts, position, origins=()):
         self.parts += parts
         self.written.append((name[-4:], sum(map(len, parts)), position))
         self._store.write(name, parts, position, origins)
