@@ -426,6 +426,6 @@ def on_store(plan):
         threads.drawn(),
         replaced(object_journal, "SEGMENT_ENTRIES_MAX", plan.entries_a_segment),
         replaced(object_journal, "ORIGIN_BYTES_MIN", plan.copied_bytes_min),
-        replaced(object_journal, "COPIED_SHARE_MIN", 0.1),
+        replaced(object_journal, "COPIED_SHARE_MIN", 0.7),
     ):
         yield
