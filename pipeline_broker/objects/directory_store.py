@@ -28,8 +28,7 @@ from pathlib import Path
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError, with_remedy
-from pipeline_broker.files.file_system import File, FileSystem, Lock
-from pipeline_broker.files.large_writes import LargeWriter
+from pipeline_broker.files.file_system import File, FileSystem, Lock, write_all
 from pipeline_broker.objects.store import (
     DELETE_MAX,
     LIST_MAX,
@@ -83,7 +82,6 @@ class DirectoryStore:
         self._pause = pause
         self._numbers = itertools.count()
         self._state = threading.Lock()
-        self._writers: list[LargeWriter] = []  # idle ones
         self._known_directories = {directory}
         self._failed_directories: set[Path] = set()
         self._durable: OrderedDict[bytes, None] = OrderedDict()
@@ -218,21 +216,12 @@ class DirectoryStore:
             self._make_directories(target.parent)
             try:
                 file = self._files.open(written, create=True)
-                self._write(file, [*parts, tag])
+                write_all(file, [*parts, tag], 0)
                 file.sync_data()
                 yield written, target, tag
             finally:
                 with contextlib.suppress(OSError):
                     self._files.unlink(written)
-
-    def _write(self, file: File, parts: Sequence[Buffer]) -> None:
-        # A writer serves one thread at a time, so there are as many as threads that write at once.
-        try:
-            writer = self._writers.pop()
-        except IndexError:
-            writer = LargeWriter()
-        writer.write(file, parts, sum(map(len, parts)), 0)
-        self._writers.append(writer)
 
     def _make_directories(self, directory: Path) -> None:
         if directory in self._known_directories:
