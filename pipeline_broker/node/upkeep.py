@@ -353,6 +353,8 @@ class LogMaintenance:
                     await trio.sleep_forever()  # the broker ends, and will cancel this task
                 except OSError as error:
                     if not is_passing(error):
+                        # A successor deletes objects that the archive of this broker still names.
+                        await self._check_owner()
                         raise MaintenanceFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
                     is_first, obstacle = obstacle is None, error
                     if is_first:
@@ -365,6 +367,12 @@ class LogMaintenance:
         finally:
             if obstacle is not None:
                 await self._resume()
+
+    async def _check_owner(self) -> None:
+        try:
+            await trio.to_thread.run_sync(self._journal.is_in_place)
+        except FencedError as error:
+            raise TakenOverError(f"{error}; this broker exits") from error
 
     async def _lacks_margin(self, obstacle: OSError) -> bool:
         return await trio.to_thread.run_sync(lacks_margin, obstacle, self._journal.disk_space)

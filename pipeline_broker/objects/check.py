@@ -136,7 +136,9 @@ class _Probe:
         end = self._store.read_end(name, HEAD_BYTES // 2)
         if (bytes(end.data), end.size_bytes) != (content[-HEAD_BYTES // 2 :], len(content)):
             raise _Broken("it returns an end of an object that differs from the written one")
+        self._store.copy(name, copied := self._name("copied"))
         self._store.delete([name])
+        self._expect(copied, content)
         if _succeeds(lambda: self._store.read(name, 0, 1), Missing):
             raise _Broken("it returns a deleted object")
 

@@ -134,6 +134,12 @@ class CloudStore:
                 max_concurrency=UPLOAD_PARTS_AT_ONCE,
             )
 
+    def copy(self, source: str, name: str) -> None:
+        with _translated_errors(source):
+            obstore.copy(self._store, self._path(source), self._path(name))
+            # S3 may report a failed copy after the status 200, so only the object proves it.
+            obstore.head(self._store, self._path(name))
+
     def _put(self, name: str, parts: Sequence[Buffer], condition: "PutMode") -> str:
         path = self._path(name)
         try:

@@ -168,6 +168,19 @@ class DirectoryStore:
             self._sync_names(target.parent, Unavailable)
         self._remember(tag)
 
+    def copy(self, source: str, name: str) -> None:
+        target = self._path(name)
+        with _translated_errors():
+            self._make_directories(target.parent)
+            try:
+                # Files are never changed, only replaced: so both names can share one.
+                self._files.link(self._path(source), target)
+            except FileNotFoundError:
+                raise Missing(source) from None
+            except FileExistsError:
+                pass  # an earlier call made it
+            self._sync_names(target.parent, Unavailable)
+
     def _lock_own_directory(self) -> tuple[Path, Lock]:
         # Another process may remove the directory between its creation and its lock: then try the next name.
         while True:

@@ -77,6 +77,11 @@ class MemoryStore:
         with self._lock:
             self._put(name, content)
 
+    def copy(self, source: str, name: str) -> None:
+        content, _ = self._find(source)
+        with self._lock:
+            self._put(name, content)
+
     def _put(self, name: str, content: bytes) -> str:
         if name not in self._objects:
             bisect.insort(self._names, checked_name(name))

@@ -143,6 +143,9 @@ class SettledStore:
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
         self._retried(lambda: self._store.upload(name, parts))
 
+    def copy(self, source: str, name: str) -> None:
+        self._retried(lambda: self._store.copy(source, name))
+
     def _read_head(self, name: str) -> Part | None:
         try:
             return self.read(name, 0, HEAD_BYTES)

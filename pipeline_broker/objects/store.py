@@ -162,6 +162,14 @@ class ObjectStore(Protocol):
             Unavailable: the object may exist, may appear later, or never; readers never see part of it.
         """
 
+    def copy(self, source: str, name: str) -> None:
+        """Copy an object inside the store, durably and unconditionally, under a name chosen as for `upload`.
+
+        Raises:
+            Missing: no object has the name `source`.
+            Unavailable: as for `upload`.
+        """
+
 
 def list_all(store: ObjectStore, prefix: str, after: str = "") -> Iterator[Listed]:
     """Yield all objects below a prefix with names that sort after `after`, in order.

@@ -16,6 +16,7 @@ class Operation(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     UPLOAD = "upload"
+    COPY = "copy"
     READ = "read"
     READ_END = "read_end"
     LIST = "list"
@@ -77,3 +78,6 @@ class StoreAround:
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
         request = StoreRequest(Operation.UPLOAD, name, sum(map(len, parts)))
         self.ask(request, lambda: self._store.upload(name, parts))
+
+    def copy(self, source: str, name: str) -> None:
+        self.ask(StoreRequest(Operation.COPY, name), lambda: self._store.copy(source, name))

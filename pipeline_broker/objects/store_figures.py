@@ -16,6 +16,7 @@ KINDS: Mapping[Operation, str] = {
     Operation.CREATE: "put",
     Operation.REPLACE: "put",
     Operation.UPLOAD: "put",
+    Operation.COPY: "put",
     Operation.READ: "get",
     Operation.READ_END: "get",
     Operation.LIST: "list",

@@ -46,6 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "uploadId" in query:
             self.server.uploads[query["uploadId"]][int(query["partNumber"])] = body
             self._answer(200, tag=f"part-{query['partNumber']}")
+        elif copied := self.headers.get("x-amz-copy-source"):
+            _, _, source = urllib.parse.unquote(copied).lstrip("/").partition("/")
+            self._try(lambda: self._copy(source, name))
         elif tag:
             self._try(lambda: self._answer(200, tag=self.server.store.replace(name, [body], tag)))
         elif self.headers.get("If-None-Match") == "*":
@@ -110,6 +113,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _upload(self, name, body):
         self.server.store.upload(name, [body])
         self._answer(200, tag="uploaded")
+
+    def _copy(self, source, name):
+        self.server.store.copy(source, name)
+        self._xml("<CopyObjectResult><ETag>copied</ETag></CopyObjectResult>")
 
     def _delete(self, names):
         self.server.store.delete(names)

@@ -55,6 +55,12 @@ class FaultyStore:
             raise Unavailable("the answer was lost")
         self._repeat_if_refused("upload", partial(self._store.upload, name, parts))
 
+    def copy(self, source, name):
+        if self._next_fate("copy", ("done", "refused", "lost after")) == "lost after":
+            self._store.copy(source, name)
+            raise Unavailable("the answer was lost")
+        self._repeat_if_refused("copy", partial(self._store.copy, source, name))
+
     def settle(self):
         while self.late:
             self._apply_late()

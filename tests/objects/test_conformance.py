@@ -201,6 +201,16 @@ def test_an_upload_of_any_size_may_be_repeated(store, size):
     assert bytes(store.read("a/b", size // 2, 3).data) == content[size // 2 : size // 2 + 3]
 
 
+def test_a_copy_outlives_its_source_and_may_be_repeated(store):
+    store.create("log/a", [b"content"])
+    for _ in range(2):
+        store.copy("log/a", "bulk/b")
+    store.delete(["log/a"])
+    assert bytes(store.read("bulk/b", 0, 100).data) == b"content"
+    with pytest.raises(Missing):
+        store.copy("log/a", "bulk/c")
+
+
 def test_a_large_object_is_created_and_replaced_under_the_same_conditions(store):
     tag = store.create("a", [LARGE])
     with pytest.raises((Exists, Unsure)):  # some stores close the connection before they have read so much

@@ -25,6 +25,7 @@ FATES = {
     Operation.CREATE: WRITE_FATES,
     Operation.REPLACE: WRITE_FATES,
     Operation.UPLOAD: ("refused", "lost after"),
+    Operation.COPY: ("refused", "lost after"),
     Operation.DELETE: ("refused", "lost after"),
     Operation.READ: ("refused", "silent"),
     Operation.READ_END: ("refused", "silent"),
@@ -43,12 +44,14 @@ class StorePlan:
         troubles: of a thousand requests, how many do not simply succeed, once the clients are there.
         is_remote: a network is between, so that an end does not wait for it; see `archive_store`.
         entries_a_segment: how many entries of the journal are archived together.
+        copied_bytes_min: from this size on the archive copies a batch inside the store.
     """
 
     delay_ms_max: int
     troubles: int
     is_remote: bool
     entries_a_segment: int
+    copied_bytes_min: int
 
 
 @attrs.frozen

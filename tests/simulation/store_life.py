@@ -422,5 +422,10 @@ class StoreWorld(World):
 @contextmanager
 def on_store(plan):
     """What a simulated store needs of the broker: waits in virtual time, and segments that are soon complete."""
-    with threads.drawn(), replaced(object_journal, "SEGMENT_ENTRIES_MAX", plan.entries_a_segment):
+    with (
+        threads.drawn(),
+        replaced(object_journal, "SEGMENT_ENTRIES_MAX", plan.entries_a_segment),
+        replaced(object_journal, "ORIGIN_BYTES_MIN", plan.copied_bytes_min),
+        replaced(object_journal, "COPIED_SHARE_MIN", 0.7),
+    ):
         yield

@@ -42,6 +42,7 @@ def draw_on_store(seed):
             troubles=dice.choice((0, 30, 120)),
             is_remote=dice.random() < 0.5,
             entries_a_segment=dice.choice((3, 8, 1000)),
+            copied_bytes_min=dice.choice((1, 100, 1 << 30)),
         ),
     )
 

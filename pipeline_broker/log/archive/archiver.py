@@ -17,7 +17,7 @@ from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, re
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import StoredEntry
-from pipeline_broker.log.journal.journal_port import JournalPort
+from pipeline_broker.log.journal.journal_port import JournalPort, StoredObject
 from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.producers.producer_batches import produced_batch, replay_transactional
@@ -137,14 +137,14 @@ class Archiver:
     ) -> dict[bytes, _PartitionWriter]:
         writers: dict[bytes, _PartitionWriter] = {}
         buffered = 0
-        for key, _, batch in self._entries(segments):
+        for key, place, batch in self._entries(segments):
             writer = writers.get(key)
             if writer is None:
                 target = targets.get(key)
                 if target is None:
                     continue
                 writer = writers[key] = _PartitionWriter(self._archive, key, target, now_ms)
-            writer.add(read_header(batch), batch)
+            writer.add(read_header(batch), batch, self._journal.origin(place, len(batch)))
             buffered += len(batch)
             pace()
             if buffered >= BUFFERED_BYTES_MAX:
@@ -179,6 +179,7 @@ class _PartitionWriter:
         self._end_offset: int  # set by the first `add`, which follows at once
         self._producers: ProducerStates | None = None
         self._parts: list[Buffer] = []
+        self._origins: dict[int, StoredObject] = {}
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
         self._created_ms: int  # this and the next two fields describe the active segment
@@ -198,7 +199,7 @@ class _PartitionWriter:
                 self._aborted = TransactionIndex(self._active_before, self._load_aborted)
                 self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)
 
-    def add(self, header: BatchHeader, batch: memoryview) -> None:
+    def add(self, header: BatchHeader, batch: memoryview, origin: StoredObject | None = None) -> None:
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = header
         last_offset = base_offset + last_delta
         aborted = self._open.add(header, batch) if attributes & TRANSACTIONAL_BIT else None
@@ -220,6 +221,8 @@ class _PartitionWriter:
         # The next batch may overwrite the read buffer, so a large batch is kept without a copy only if it is read-only,
         # or written at once.
         is_kept = size_bytes > (COPIED_BYTES_MAX if batch.readonly else WRITTEN_BYTES_MIN)
+        if origin is not None:
+            self._origins[len(self._parts)] = origin
         self._parts.append(batch if is_kept else bytes(batch))
         self._buffered_bytes += size_bytes
         if aborted is not None:
@@ -294,8 +297,8 @@ class _PartitionWriter:
         names = file_names(self._before.folder, active.base_offset, self._cleanings)
         entries = active.take()
         if self._parts:
-            store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes)
-            self._parts, self._buffered_bytes = [], 0
+            store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes, self._origins)
+            self._parts, self._origins, self._buffered_bytes = [], {}, 0
             self.written[names[0]] = None
         # Index files are not synced: the manifest has their checksums, and a lost one is rebuilt from its segment.
         if entries.offset_entries:

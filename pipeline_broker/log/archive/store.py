@@ -1,10 +1,14 @@
 """The storage interface of the archive's files, implemented by a directory and by an object store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.lent_range import LentRange
+from pipeline_broker.log.journal.journal_port import StoredObject
+
+NO_ORIGINS: Mapping[int, StoredObject] = MappingProxyType({})
 
 
 class SegmentStore(Protocol):
@@ -22,8 +26,12 @@ class SegmentStore(Protocol):
 
     def size_bytes(self, name: str) -> int: ...
 
-    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+    def write(
+        self, name: str, parts: Sequence[Buffer], position: int, origins: Mapping[int, StoredObject] = NO_ORIGINS
+    ) -> None:
         """Write the parts at a position and truncate the file after them. Create file and folder if they are missing.
+
+        `origins` has the objects with some of the parts, by the number of the part.
 
         The bytes are readable at once, and durable after `sync`. After an OSError the file is unchanged below the
         position, or below its size at the last sync if that is smaller.

@@ -23,6 +23,7 @@ from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles
+from pipeline_broker.log.journal.journal_port import StoredObject
 from pipeline_broker.log.journal.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.journal.segment import (
     HEADER_SPACE,
@@ -479,6 +480,8 @@ class Journal:
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn, self._archiver_reader)
+
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None: ...  # the archive may not share a segment
 
     def recycle(self, number: int) -> None:
         # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.

@@ -6,14 +6,31 @@ segments can be archived, and then their space is recycled.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import StoredEntry
 
-__all__ = ["JournalBytes", "JournalPort", "Room"]
+__all__ = ["JournalBytes", "JournalPort", "Room", "StoredObject"]
+
+ORIGIN_BYTES_MIN = 512 << 10
+"""Size of a batch from which on the archive may copy its object: it sends smaller ranges again, to merge them."""
+
+
+class StoredObject(NamedTuple):
+    """An object of a journal in a store that the archive may copy there, instead of sending its bytes again.
+
+    Attributes:
+        name: the name of the object.
+        start: the position of a batch in it.
+        content: all of the object.
+    """
+
+    name: str
+    start: int
+    content: Buffer
 
 
 class Room(Protocol):
@@ -160,6 +177,9 @@ class JournalPort(JournalBytes, Protocol):
             FencedError: a successor has recycled the segment.
             OSError: the segment cannot be read now.
         """
+
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None:
+        """Return the object with a batch of `sealed_entries`; None if a copy of the object does not pay."""
 
     def recycle(self, number: int) -> None:
         """Release the space of a complete segment and of all older ones, whose records the archive holds durably.

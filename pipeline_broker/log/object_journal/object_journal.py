@@ -22,6 +22,7 @@ from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledEr
 from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, StoredEntry
+from pipeline_broker.log.journal.journal_port import ORIGIN_BYTES_MIN, StoredObject
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal.journal_state import JournalState
 from pipeline_broker.log.object_journal.slot_cache import CACHE_BYTES_MAX, SlotCache
@@ -39,6 +40,7 @@ from pipeline_broker.objects.slot import (
     SlotHeader,
     encode_slot,
     read_header,
+    read_index,
 )
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
 from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterStopped
@@ -51,6 +53,7 @@ LSN_BITS = 21  # two million entries per commit, more batches than the largest r
 POSITION_BITS = 32  # an object has less than 4 GiB, and one run of a broker at most 2 billion slots
 SEGMENT_BYTES = 16 << 20
 SEGMENT_ENTRIES_MAX = 1 << 16
+COPIED_SHARE_MIN = 0.75
 
 _LENGTH = struct.Struct("<i")
 
@@ -144,6 +147,7 @@ class ObjectJournal:
         self._base = self._readable_from = first.slot
         self._run = _Run(first.slot, first.slot)
         self._freed_to = Place(0, 0)
+        self._worth = (-1, False)  # whether copying a slot pays, for the latest slot that was asked for
         self._complete: dict[int, _Run] = {}  # complete segments by first slot, oldest first
 
     @property
@@ -397,6 +401,24 @@ class ObjectJournal:
             if read_boundary(self._store, self._log).place.slot > number:
                 raise self._taken_over() from None  # slots that this owner has not recycled: a successor did
             raise JournalCorrupt(str(error)) from None
+
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None:
+        if size_bytes < ORIGIN_BYTES_MIN:
+            return None
+        slot, start = self._split(place)
+        content = self._cache.whole(slot)
+        if content is None or not self._is_worth_a_copy(slot, content):
+            return None
+        return StoredObject(slot_name(self._log, self._slot_place(slot)), start, content)
+
+    def _is_worth_a_copy(self, slot: int, content: Buffer) -> bool:
+        known_slot, is_worth = self._worth
+        if known_slot != slot:
+            large = sum(each.size_bytes for each in read_index(content).entries if each.size_bytes >= ORIGIN_BYTES_MIN)
+            # The archive sends the rest again, and copies what is in use out of an object that is mostly unused.
+            is_worth = large >= COPIED_SHARE_MIN * len(content)
+            self._worth = slot, is_worth
+        return is_worth
 
     def recycle(self, number: int) -> None:
         run = self._complete[number]

@@ -43,7 +43,7 @@ def wake_up(zombie):
     """It learns that another one has taken over, and ends."""
     os.kill(zombie.process_id, signal.SIGCONT)
     code = zombie.wait()
-    lines = [line for line in zombie.stderr.splitlines() if not line.startswith("WARNING")]
+    lines = [line for line in zombie.stderr.splitlines() if " WARNING " not in line]
     if code != TAKEN_OVER or len(lines) != 1 or "took over as generation" not in lines[0]:
         raise Violated(f"woken up behind a takeover it ended with {code}, and said:\n{zombie.stderr}")
     shutil.rmtree(zombie.data)

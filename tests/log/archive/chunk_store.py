@@ -38,7 +38,7 @@ class ChunkStore:
         """See SegmentStore."""
         return sum(map(len, self._chunks(name)))
 
-    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+    def write(self, name: str, parts: Sequence[Buffer], position: int, origins: object = ()) -> None:
         """See SegmentStore."""
         kept: list[bytes] = []
         end = 0

@@ -219,10 +219,10 @@ class Noted:
         self._store = store
         self.written, self.parts, self.synced = [], [], []
 
-    def write(self, name, parts, position):
+    def write(self, name, parts, position, origins=()):
         self.parts += parts
         self.written.append((name[-4:], sum(map(len, parts)), position))
-        self._store.write(name, parts, position)
+        self._store.write(name, parts, position, origins)
 
     def sync(self, names):
         self.synced.append(len(names))

@@ -5,15 +5,16 @@ import errno
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem
 from pipeline_broker.files.large_writes import LargeWriter
 from pipeline_broker.files.lent_range import LentRange
-from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.archive.store import NO_ORIGINS, split_name
 from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.log.journal.journal_port import StoredObject
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
 RANGES_LENT_MAX = 256
@@ -137,7 +138,13 @@ class LocalStore:
     def size_bytes(self, name: str) -> int:
         return self._open.take(name).size_bytes()
 
-    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+    def write(
+        self,
+        name: str,
+        parts: Sequence[Buffer],
+        position: int,
+        origins: Mapping[int, StoredObject] = NO_ORIGINS,  # noqa: ARG002 - a directory keeps bytes only
+    ) -> None:
         file = self._file_to_write(name)
         end = file.size_bytes()
         if position > end:

@@ -1,8 +1,8 @@
 """A map from archive files to ranges of bulk objects: values, changes and their encoding.
 
-Small ranges are merged by size class (up to 32 B, 1 KiB, 32 KiB, 1 MiB): the last 32 ranges of a class become one, and
-likewise 32 of the results. Ranges above 1 MiB are not merged. If a file grows by 16 KiB at a time, each byte is copied
-twice. Smaller steps cost a few copies more.
+Small ranges are merged by size class (up to 32 B, 1 KiB, 32 KiB, 512 KiB): the last 32 ranges of a class become one,
+and likewise 32 of the results. Ranges above 512 KiB are not merged. If a file grows by 16 KiB at a time, each byte is
+copied twice. Smaller steps cost a few copies more.
 
 Layout of changes (little-endian): count of objects 4, per object: length of its name 2, its size 8, the name; count of
 changes 4, per change: length of the file's name 2, kept bytes 8 (-1: deleted), count of ranges 4, the name, per range:
@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.log.journal.journal_port import ORIGIN_BYTES_MIN
 
 __all__ = ["Change", "DamagedMapError", "FileMap", "Range", "cut", "decode_changes", "encode_changes", "mergeable"]
 
 MERGED_RANGES = 32
-SMALL_BYTES = tuple(MERGED_RANGES**power for power in range(1, 5))  # limits of the size classes, up to 1 MiB
+# Limits of the size classes. The journal's objects are copied for batches above the last one, which then stay apart.
+SMALL_BYTES = (*(MERGED_RANGES**power for power in range(1, 4)), ORIGIN_BYTES_MIN)
 GONE = -1
 
 _COUNT = struct.Struct("<I")

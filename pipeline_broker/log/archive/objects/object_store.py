@@ -15,8 +15,9 @@ from pipeline_broker.files.errors import Ended, Obstacle
 from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.archive.objects.file_map import GONE, Change, FileMap, Range, mergeable
 from pipeline_broker.log.archive.objects.object_file import ObjectFile, Piece, is_pending, written_pieces
-from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.archive.store import NO_ORIGINS, split_name
 from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.log.journal.journal_port import StoredObject
 from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.store import (
     UPLOAD_PART_BYTES,
@@ -57,13 +58,13 @@ class _Upload(NamedTuple):
     """An upload in progress.
 
     Attributes:
-        names: the files with parts in the object.
+        names: the files with parts in the object; those of a copy grow.
         arrived: completes when the object is stored.
     """
 
     object_name: str
     size_bytes: int
-    names: Sequence[str]
+    names: dict[str, None]
     arrived: "Future[None]"
 
 
@@ -108,6 +109,7 @@ class ObjectSegmentStore:
         self._unused: list[str] = []  # objects to delete
         self._objects_made = 0
         self._uploads: deque[_Upload] = deque()  # oldest first
+        self._copies: dict[str, str] = {}  # uncommitted copies by the name of their origin
         self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
 
@@ -135,13 +137,16 @@ class ObjectSegmentStore:
     def size_bytes(self, name: str) -> int:
         return self._find(name).size_bytes
 
-    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+    def write(
+        self, name: str, parts: Sequence[Buffer], position: int, origins: Mapping[int, StoredObject] = NO_ORIGINS
+    ) -> None:
         with self._writing:
-            file = self._files.get(name)
-            before = ObjectFile() if file is None else file
+            for origin in origins.values():
+                self._begin_copy(origin)
+            before = self._files.get(name) or ObjectFile()
             if position > before.size_bytes:
                 raise ShortFile(f"{name} ends at byte {before.size_bytes}: it cannot be continued at {position}")
-            self._set(name, ObjectFile([*before.cut_at(position), *written_pieces(parts)]))
+            self._set(name, ObjectFile([*before.cut_at(position), *self._pieces(name, parts, origins)]))
             while self._pending_bytes >= self._object_bytes_max:
                 self._begin_upload()
 
@@ -253,6 +258,42 @@ class ObjectSegmentStore:
     def _content(self, piece: Range | Piece) -> Buffer:
         return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
 
+    def _begin_copy(self, origin: StoredObject) -> None:
+        """Start to copy an object of the journal, unless a copy of it is on its way or waits for a commit."""
+        if self._is_on_its_way(copy := self._copies.get(origin.name, "")) or copy in self._uncommitted:
+            return
+        while len(self._uploads) >= UPLOADS_AT_ONCE:
+            self._end_upload()
+        self._copies[origin.name] = copy = self._new_name()
+        arrived = self._uploaders.submit(self._copy, origin, copy)
+        self._uploads.append(_Upload(copy, len(origin.content), {}, arrived))
+
+    def _is_on_its_way(self, object_name: str) -> bool:
+        return any(each.object_name == object_name for each in self._uploads)
+
+    def _pieces(
+        self, name: str, parts: Sequence[Buffer], origins: Mapping[int, StoredObject]
+    ) -> Iterator[Range | Piece]:
+        uploads = {each.object_name: each for each in self._uploads}
+        for origin, run in groupby(enumerate(parts), lambda numbered: origins.get(numbered[0])):
+            sent = [part for _, part in run]
+            copy = "" if origin is None else self._copies[origin.name]
+            if origin is None or (copy not in uploads and copy not in self._uncommitted):
+                yield from written_pieces(sent)
+                continue
+            assert len(sent) == 1, "every part has an origin of its own"
+            place = Range(copy, origin.start, len(sent[0]))
+            if copy in uploads:
+                uploads[copy].names[name] = None
+                yield Piece(sent[0], place)
+            else:
+                yield place
+
+    def _new_name(self) -> str:
+        # A unique name, so that no upload can ever overwrite an object that counts.
+        self._objects_made += 1
+        return f"{self._prefix}{self._objects_made - 1:020d}-{os.urandom(8).hex()}"
+
     def _upload_all(self) -> None:
         """Upload everything in memory and wait for it. An Obstacle leaves failed parts in memory."""
         while self._pending_bytes:
@@ -263,8 +304,7 @@ class ObjectSegmentStore:
     def _begin_upload(self) -> None:
         while len(self._uploads) >= UPLOADS_AT_ONCE:
             self._end_upload()
-        # A unique name, so that no upload can ever overwrite an object that counts.
-        object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
+        object_name = self._new_name()
         parts: list[Buffer] = []
         placed: dict[str, list[Range | Piece]] = {}
         left = self._object_bytes_max
@@ -298,13 +338,18 @@ class ObjectSegmentStore:
                 for each in pieces
             ]
             self._set(name, ObjectFile(on_their_way))
-        self._objects_made += 1
         arrived = self._uploaders.submit(self._upload, object_name, content)
-        self._uploads.append(_Upload(object_name, len(content), tuple(placed), arrived))
+        self._uploads.append(_Upload(object_name, len(content), dict.fromkeys(placed), arrived))
 
     def _upload(self, object_name: str, content: bytes) -> None:
         self._store.upload(object_name, [content])
         self._cache.fill(object_name, content)  # the next archiving round reads the ends of these index files
+
+    def _copy(self, origin: StoredObject, object_name: str) -> None:
+        try:
+            self._store.copy(origin.name, object_name)
+        except Missing:  # a successor has deleted it; this owner learns that from its next commit
+            self._store.upload(object_name, [origin.content])
 
     def _end_upload(self) -> None:
         """Wait for the oldest upload.
@@ -344,6 +389,7 @@ class ObjectSegmentStore:
         self._upload_all()
         gone = self._commit([self._change(name) for name in self._dirty])
         self._dirty.clear()
+        self._copies.clear()
         self._delete_unused(gone)
 
     def _commit(self, changes: Sequence[Change]) -> dict[str, int]:

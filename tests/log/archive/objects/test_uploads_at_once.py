@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.log.archive.objects.object_store import UPLOADS_AT_ONCE, ObjectSegmentStore
+from pipeline_broker.log.journal.journal_port import StoredObject
 from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Unavailable, list_all
@@ -56,7 +57,7 @@ class Held(MemoryStore):
 
 
 def objects_of(store):
-    return [name for name, _ in list_all(store, "")]
+    return [name for name, _ in list_all(store, "bulk/")]
 
 
 def content(store, name):
@@ -189,17 +190,29 @@ class Drawn(MemoryStore):
         self._ends = dict(enumerate(ends))
 
     def upload(self, name, parts):
+        self._carry_out(name, lambda: super(Drawn, self).upload(name, parts))
+
+    def copy(self, source, name):
+        self._carry_out(name, lambda: super(Drawn, self).copy(source, name))
+
+    def _carry_out(self, name, request):
         number = int(name.rsplit("-", 2)[1])
         end, milliseconds = self._ends.get(number, ("well", 0))
         threading.Event().wait(milliseconds / 1000)
         if end != "refused":
-            super().upload(name, parts)
+            request()
         if end != "well":
             raise Unavailable(end)
 
 
 STEPS = st.one_of(
     st.tuples(st.just("write"), st.sampled_from(NAMES), st.integers(0, 60), st.binary(min_size=1, max_size=30)),
+    st.tuples(
+        st.sampled_from(["copy", "copy without its origin"]),
+        st.sampled_from(NAMES),
+        st.integers(0, 60),
+        st.binary(min_size=8, max_size=30),
+    ),
     st.tuples(st.sampled_from(["sync", "delete"]), st.sampled_from(NAMES), st.just(0), st.just(b"")),
 )
 ENDS = st.lists(
@@ -208,12 +221,21 @@ ENDS = st.lists(
 )
 
 
+def originated(objects, name, data, *, is_kept):
+    """Two batches of an object of the journal, and one part of another origin between them."""
+    objects._put(name, data)
+    if not is_kept:
+        objects.delete([name])
+    origins = {0: StoredObject(name, 1, data), 2: StoredObject(name, 4, data)}
+    return origins, [memoryview(data)[1:3], b"between", memoryview(data)[4:8]]
+
+
 def run(steps, ends, kind):
     """Repeat each step until it succeeds, as rounds do. Synced files exist for the next process."""
     objects, log = Drawn(ends), BytesLog()
     store = kind(log, objects, BlockCache(objects), "bulk/first-", 40)
     seen, durable = {}, {name: [None] for name in NAMES}
-    for operation, name, position, data in steps:
+    for number, (operation, name, position, data) in enumerate(steps):
         before = seen.get(name, b"")
         position = min(position, len(before))
         while True:
@@ -221,6 +243,10 @@ def run(steps, ends, kind):
                 if operation == "write":
                     store.write(name, [data], position)
                     seen[name] = before[:position] + data
+                elif operation.startswith("copy"):
+                    origins, parts = originated(objects, f"wal/{number}", data, is_kept=operation == "copy")
+                    store.write(name, parts, position, origins)
+                    seen[name] = before[:position] + b"".join(parts)
                 elif operation == "delete":
                     store.delete([name])
                     seen.pop(name, None)
@@ -283,3 +309,34 @@ def test_a_commit_that_does_not_wait_for_all_is_noticed(sabotage):
     steps.append(("sync", NAMES[0], 0, b""))
     with pytest.raises((AssertionError, FileNotFoundError)):
         run(steps, [("well", 0), ("refused", 3), ("well", 0)], sabotage)
+
+
+def test_an_object_of_the_journal_is_copied_once_for_all_files_of_a_commit():
+    objects, log = MemoryStore(), BytesLog()
+    objects.create("wal/1", [b"headfirstsecondtail"])
+    copied = []
+    objects.copy = lambda *names: (copied.append(names[0]), MemoryStore.copy(objects, *names))
+    store = object_store(log, objects, PENDING_BYTES)
+    content = b"headfirstsecondtail"
+    store.write(NAMES[0], [content[4:9]], 0, {0: StoredObject("wal/1", 4, content)})
+    store.write(NAMES[1], [content[9:15]], 0, {0: StoredObject("wal/1", 9, content)})
+    store.sync(NAMES)
+    objects.delete(["wal/1"])
+    assert copied == ["wal/1"]
+    again = reopened(log, objects)
+    assert [bytes(again.read(name, 100, 0)) for name in NAMES] == [b"first", b"second"]
+    store.close()
+
+
+def test_more_objects_are_copied_than_uploads_run_at_once():
+    objects, log = MemoryStore(), BytesLog()
+    store = object_store(log, objects, PENDING_BYTES)
+    numbers = range(3 * UPLOADS_AT_ONCE)
+    contents = [b"%03d" % number for number in numbers]
+    for number in numbers:
+        objects.create(f"wal/{number}", [contents[number]])
+    origins = {number: StoredObject(f"wal/{number}", 0, contents[number]) for number in numbers}
+    store.write(NAMES[0], contents, 0, origins)
+    store.sync(NAMES[:1])
+    assert content(reopened(log, objects), NAMES[0]) == b"".join(contents)
+    store.close()
