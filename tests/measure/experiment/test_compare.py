@@ -51,7 +51,7 @@ def planned(out):
 @pytest.mark.usefixtures("forked_brokers")
 def test_the_recorded_command_makes_the_same_runs_in_the_same_order_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    short = attrs.evolve(PROFILES["quick"], run_s=0.1, warmup_s=0.02, open_s=0.1)
+    short = attrs.evolve(PROFILES["quick"], turns=1, run_s=0.1, warmup_s=0.02, open_s=0.1)
     monkeypatch.setitem(PROFILES, "quick", short)
     options = [
         "--out",
