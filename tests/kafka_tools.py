@@ -62,7 +62,7 @@ def class_path():
 
 
 def streams_class_path():
-    return f"{fetch_jars('kafka-streams')}/*:{class_path()}"
+    return f"{class_path()}:{fetch_jars('kafka-streams')}/*"  # the archive of classes is for paths with this beginning
 
 
 def java_command(directory):

@@ -7,3 +7,4 @@ SHORT_JAVA = (
 """Options: no optimising compiler, and the code of classes, of which Spark loads ten thousand, is not verified.
 A process is started without another one that starts it: Hadoop has a chmod for each file and folder that it writes.
 """
+SHORT_JAVAC = ("javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none")

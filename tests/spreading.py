@@ -34,8 +34,8 @@ LONG_FOLDERS = {
 }
 """Folders of tests without such a marker that take seconds too, as tables do (see tests/tables.py)."""
 assert all(folder.is_dir() for folder in LONG_FOLDERS), "a folder has moved"
-TOGETHER = 50
-"""Tests of one file that go as one unit, where a file has more of them."""
+TOGETHER = 20
+"""Maximum of short tests of one file in a unit. After each test, pytest-xdist walks all units handed out so far."""
 
 
 def spread(items):
@@ -47,10 +47,9 @@ def spread(items):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}-shared{shared}"))
     ranks = {item: rank(item) for item in items}  # at most once for each: the markers of a test take long to find
     items.sort(key=ranks.get)
-    counts = Counter(item.path for item in items)
     places = Counter()
     for item in items:
-        if counts[item.path] > TOGETHER and ranks[item] == len(CHAINS) + len(LONG) + 1:
+        if ranks[item] == len(CHAINS) + len(LONG) + 1:
             unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
             item.add_marker(pytest.mark.xdist_group(unit))
             places[item.path] += 1

@@ -67,15 +67,20 @@ def test_no_modules_import_each_other_for_types_neither():
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
 
 
+def is_long(function):
+    return function.end_lineno - function.lineno >= FUNCTION_LINES_MAX
+
+
 def test_no_function_is_longer_than_50_lines_unless_it_says_why():
     long = []
     for path in source_files(*PACKAGES):
         text = path.read_text(encoding="utf-8")
+        if text.count("\n") <= FUNCTION_LINES_MAX:
+            continue
         tree = ast.parse(text)
-        prose = prose_lines(text, tree)
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = len(set(range(node.lineno, node.end_lineno + 1)) - prose)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_long(node):
+                lines = len(set(range(node.lineno, node.end_lineno + 1)) - prose_lines(text, tree))
                 excused = re.search("noqa: .*(PLR0915|C901).* - ", text.splitlines()[node.lineno - 1])
                 if lines > FUNCTION_LINES_MAX and not excused:
                     long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")

@@ -27,8 +27,9 @@ from scripts.run_suites import (
 )
 from tests.apis.wire_client import WireClient
 from tests.conftest import ROOT
-from tests.kafka_tools import require_kafka
+from tests.kafka_tools import require_kafka, short_java
 from tests.required import require_tool
+from tests.short_java import SHORT_JAVAC
 
 START_SECONDS_MAX = 60.0
 COMPARE = "print('compared')\n"
@@ -116,7 +117,7 @@ def test_the_java_tools_have_the_classes_that_kafka_moved(tmp_path, monkeypatch,
             " { return new KafkaThread(name, work, false); } }",
         ),
     ]
-    subprocess.run(["javac", "-d", folder("compiled"), *sources], check=True)
+    subprocess.run([*SHORT_JAVAC, "-d", folder("compiled"), *sources], check=True)
     with zipfile.ZipFile(folder("kafka") / "tools.jar", "w") as jar:
         for compiled in (tmp_path / "compiled").rglob("*.class"):
             jar.write(compiled, compiled.relative_to(tmp_path / "compiled"))
@@ -136,7 +137,7 @@ def test_the_java_tools_have_the_classes_that_kafka_moved(tmp_path, monkeypatch,
         ' public static void main(String[] none) { KafkaThread.nonDaemon("any", () -> Exit.exit(7)).start(); } }',
     )
     no_sources = ("-sourcepath", folder("program"))
-    subprocess.run(["javac", "-cp", class_path, *no_sources, "-d", folder("program"), of_4_3], check=True)
+    subprocess.run([*SHORT_JAVAC, "-cp", class_path, *no_sources, "-d", folder("program"), of_4_3], check=True)
     command = ["java", "-cp", f"{tmp_path}/program:{class_path}", "Program"]
     assert subprocess.run(command, check=False).returncode == 7
 
@@ -175,9 +176,10 @@ def test_with_a_store_each_broker_has_its_own_prefix():
 
 
 @pytest.mark.parametrize("mode", ["pipelined", pytest.param(KAFKA, marks=pytest.mark.clients)])
-def test_several_brokers_are_one_cluster(tmp_path, mode):
+def test_several_brokers_are_one_cluster(tmp_path, mode, monkeypatch):
     if mode == KAFKA:
         require_kafka()
+        monkeypatch.setenv("JDK_JAVA_OPTIONS", short_java())
     (tmp_path / "data").mkdir()
     deadline = time.monotonic() + START_SECONDS_MAX
     with running(mode, Brokers(3), tmp_path / "data", tmp_path / "log") as ports:

@@ -34,6 +34,7 @@ from tests.crashes.exactly_once.copier import (
 from tests.crashes.exactly_once.judge import Judge
 from tests.crashes.exactly_once.notes import operations, read_notes, written
 from tests.free_ports import free_port
+from tests.short_java import SHORT_JAVAC
 from tests.tools.history_checker import FAILED, OK
 
 MODES = ("pipelined", "classic")
@@ -101,9 +102,9 @@ class JavaCopier:
     def __init__(self, directory):
         classes = kafka_tools.class_path()
         self._compiling = subprocess.Popen(
-            ["javac", "-d", str(directory), "-cp", classes, str(HERE / "Copier.java")], stdin=subprocess.DEVNULL
+            [*SHORT_JAVAC, "-d", str(directory), "-cp", classes, str(HERE / "Copier.java")], stdin=subprocess.DEVNULL
         )
-        self._command = [*kafka_tools.java_command(directory), "-cp", f"{directory}:{classes}", "Copier"]
+        self._command = [*kafka_tools.java_command(directory), "-cp", f"{classes}:{directory}", "Copier"]
 
     def command(self):
         """What runs it, once it is compiled."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import attrs
 
 from tests import kafka_tools
+from tests.short_java import SHORT_JAVAC
 
 PROGRAM = Path(__file__).with_name("StreamsApplication.java")
 COMPILE_SECONDS_MAX = 60.0
@@ -18,9 +19,9 @@ class Compiled:
 
     def __init__(self, directory):
         classes = kafka_tools.streams_class_path()
-        command = ["javac", "-d", str(directory), "-cp", classes, str(PROGRAM)]
+        command = [*SHORT_JAVAC, "-d", str(directory), "-cp", classes, str(PROGRAM)]
         subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=COMPILE_SECONDS_MAX)
-        self.command = [*kafka_tools.java_command(directory), "-cp", f"{directory}:{classes}", "StreamsApplication"]
+        self.command = [*kafka_tools.java_command(directory), "-cp", f"{classes}:{directory}", "StreamsApplication"]
 
 
 @attrs.define
