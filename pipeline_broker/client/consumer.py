@@ -32,8 +32,7 @@ PAUSE_S = 0.1
 """Pause before a retry."""
 _FETCH_VERSIONS = range(4, 13)  # those that name topics
 
-LEADER_CHECK_S = 1.0
-"""Interval between checks of the partitions without a leader, while others are read."""
+LEADER_CHECK_S = 1.0  # for the partitions without a leader, while others are read
 
 Begin = Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, "Position"]]]
 Sink = Callable[[TopicPartition, VisibleBatch], Awaitable[int | None]]

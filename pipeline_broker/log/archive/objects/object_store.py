@@ -6,22 +6,22 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from pipeline_broker.base.buffer import Buffer
-from pipeline_broker.files.errors import Ended, Obstacle
+from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.archive.objects.file_map import GONE, Change, FileMap, Range, mergeable
 from pipeline_broker.log.archive.objects.object_file import ObjectFile, Piece, is_pending, written_pieces
+from pipeline_broker.log.archive.objects.obstacles import obstacles
 from pipeline_broker.log.archive.store import NO_ORIGINS, split_name
 from pipeline_broker.log.errors import ShortFile
 from pipeline_broker.log.journal.journal_port import StoredObject
 from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.store import (
     UPLOAD_PART_BYTES,
-    Interrupted,
     Missing,
     ObjectStore,
     ObjectStoreError,
@@ -166,7 +166,7 @@ class ObjectSegmentStore:
             # No lock: a reader must never wait for a writer, which may wait for the store.
             file = self._find(name)
             try:
-                with _obstacles(f"{name} cannot be read"):
+                with obstacles(f"{name} cannot be read"):
                     return _joined([self._content(each) for each in file.between(position, position + size_bytes)])
             except FileNotFoundError:
                 if self._files.get(name) is file:  # otherwise the bytes were moved or deleted: look again
@@ -259,7 +259,6 @@ class ObjectSegmentStore:
         return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
 
     def _begin_copy(self, origin: StoredObject) -> None:
-        """Start to copy an object of the journal, unless a copy of it is on its way or waits for a commit."""
         if self._is_on_its_way(copy := self._copies.get(origin.name, "")) or copy in self._uncommitted:
             return
         while len(self._uploads) >= UPLOADS_AT_ONCE:
@@ -295,7 +294,6 @@ class ObjectSegmentStore:
         return f"{self._prefix}{self._objects_made - 1:020d}-{os.urandom(8).hex()}"
 
     def _upload_all(self) -> None:
-        """Upload everything in memory and wait for it. An Obstacle leaves failed parts in memory."""
         while self._pending_bytes:
             self._begin_upload()
         while self._uploads:
@@ -365,10 +363,9 @@ class ObjectSegmentStore:
             raise
 
     def _wait_for(self, upload: _Upload) -> None:
-        """Wait for an upload; on failure its pieces become pending again."""
         has_arrived = False
         try:
-            with _obstacles("the archive cannot be written"):
+            with obstacles("the archive cannot be written"):
                 upload.arrived.result()
             has_arrived = True
             self._uncommitted[upload.object_name] = upload.size_bytes
@@ -447,25 +444,13 @@ class ObjectSegmentStore:
         """Make ranges of a file pending again. Reads bypass the cache, which they would only fill."""
         pieces = self._files[name].pieces
         wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
-        with _obstacles("the archive cannot be written"):
+        with obstacles("the archive cannot be written"):
             parts = self._readers.map(lambda each: self._store.read(*each).data, wanted)
             found = {each: Piece(part) for each, part in zip(wanted, parts, strict=True)}
         for each, piece in found.items():
             if piece.size_bytes != each.size_bytes:
                 raise OSError(errno.EIO, f"the object {each.object_name} ends too early", name)
         self._set(name, ObjectFile([found.get(each, each) if isinstance(each, Range) else each for each in pieces]))
-
-
-@contextmanager
-def _obstacles(what: str) -> Iterator[None]:
-    try:
-        yield
-    except Missing as error:
-        raise FileNotFoundError(errno.ENOENT, f"{what}: the object {error} is missing") from error
-    except Interrupted as error:
-        raise Ended(f"{what}: {error}") from error
-    except ObjectStoreError as error:
-        raise Obstacle(f"{what}: {error}") from error
 
 
 def _joined(parts: list[Buffer]) -> Buffer:
