@@ -21,6 +21,8 @@ from pipeline_broker.embedded.observed import of_api
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.node.options import ServeOptions
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from pipeline_broker.state.leadership.replication import Replication
 from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 
 __all__ = ["ClusterBroker", "EmbeddedCluster"]
@@ -30,6 +32,14 @@ Result = TypeVar("Result")
 
 BROKERS_MAX = 64
 """Each broker has threads, sockets and a journal of its own."""
+
+
+FACTORS: Mapping[str, int] = {
+    "default.replication.factor": 1,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+}
+"""Properties on which only an embedded cluster acts, with Kafka's defaults."""
 
 
 class _OnBroker(Protocol):
@@ -121,8 +131,10 @@ class EmbeddedCluster(EmbeddedBroker):
                 f"brokers= needs 2 to {BROKERS_MAX}, not {brokers}; one alone is an EmbeddedBroker"
             )
         spread = dict.fromkeys(("offsets.topic.num.partitions", "transaction.state.log.num.partitions"), str(brokers))
+        factors = {name: texts.pop(name) for name in FACTORS if name in texts}
         super().__init__(mode=mode, settings=spread | texts, requests_max=requests_max)
-        self._options = [_of_broker(number, self._options[0]) for number in range(1, brokers + 1)]
+        self._replication = _replication(factors)
+        self._options = [_of_broker(number, self._options[0], factors) for number in range(1, brokers + 1)]
         self.brokers = tuple(
             ClusterBroker(number, functools.partial(self._on_broker, number)) for number in range(1, brokers + 1)
         )
@@ -172,6 +184,20 @@ class EmbeddedCluster(EmbeddedBroker):
         core = self._of_core
         self._ask(lambda: core.serving.stop_one(node_id))
 
+    def move_leader(self, topic: str, partition: int, broker: ClusterBroker) -> None:
+        """Have another replica lead a partition with all its records, and return once all brokers know.
+
+        Raises:
+            RefusedError: the partition does not exist, its leader is stopped, or the broker is not a living replica:
+                ELIGIBLE_LEADERS_NOT_AVAILABLE.
+            EmbeddedBrokerError: broker 1 is stopped.
+        """
+        node_id = self._checked("move_leader", broker)
+        checked_name("move_leader: topic", topic)
+        checked_number("move_leader: partition", partition, 0)
+        core, asked = self._of_core, f"move_leader({topic!r}, {partition})"
+        self._ask(lambda: core.serving.move(asked, topic, partition, node_id))
+
     def _checked(self, asked: str, broker: object) -> int:
         if broker not in self.brokers:
             raise EmbeddedBrokerError(f"{asked} needs an item of cluster.brokers, not {broker!r}")
@@ -210,6 +236,16 @@ class EmbeddedCluster(EmbeddedBroker):
         return self.brokers[self._on_core(find) - 1]
 
 
-def _of_broker(node_id: int, options: ServeOptions) -> ServeOptions:
-    properties = {**options.config.properties, "node.id": str(node_id)}
+def _replication(texts: Mapping[str, str]) -> Replication:
+    factors = dict(FACTORS)
+    for name, text in texts.items():
+        if not text.strip().isdecimal() or not int(text):
+            raise EmbeddedBrokerError(f"settings: {name} needs a number of replicas from 1, not {text!r}")
+        factors[name] = int(text)
+    default, offsets, transactions = factors.values()
+    return Replication(default, {OFFSETS_TOPIC: offsets, TRANSACTIONS_TOPIC: transactions})
+
+
+def _of_broker(node_id: int, options: ServeOptions, factors: Mapping[str, str]) -> ServeOptions:
+    properties = {**options.config.properties, **factors, "node.id": str(node_id)}
     return attrs.evolve(options, config=attrs.evolve(options.config, node_id=node_id, properties=properties))
