@@ -1,7 +1,13 @@
 """Views of the brokers of an embedded cluster, as each of them shows it."""
 
+import time
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
+
+SECONDS_MAX = 30.0
 
 
 def metadata(broker, *topics):
@@ -18,3 +24,16 @@ def led_by(broker, topic, of=None):
 
 def values(cluster, topic, **options):
     return sorted(record.value.decode() for record in cluster.records(topic, **options))
+
+
+def create_replicated(cluster, topic, partitions, factor, configs=None):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    (created,) = admin.create_topics([NewTopic(topic, partitions, factor, config=configs or {})]).values()
+    created.result(SECONDS_MAX)
+
+
+def wait_until(is_so):
+    end = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
