@@ -172,20 +172,25 @@ class Brokers:
         assert self._nursery is not None, "called after `start`"
         await self.start(self._nursery, self._peers)
 
-    async def stop_one(self, node_id: int) -> None:
+    async def stop_one(self, node_id: int, *, is_killed: bool = False) -> None:
         """Stop a broker of a cluster, and return once the others know.
+
+        Args:
+            is_killed: close the connections of its clients first, without answers to requests in flight.
 
         Raises:
             EmbeddedBrokerError: it is stopped already.
         """
         broker = self._brokers[node_id]
+        if is_killed:
+            broker.disconnect()
         _ = broker.running
         if self._elections is not None and not self._first.is_stopped:
             try:
                 await self._elections.leave(node_id)
             except OSError as error:  # its partitions have no leader until its restart
                 logger.warning("broker %d stops without an election: %s", node_id, error)
-        await broker.end(DRAIN_SECONDS)
+        await broker.end(0 if is_killed else DRAIN_SECONDS)
         broker.note_stopped()
         if broker is self._first:
             # By themselves the members notice it after 2 seconds, because a restart takes less.
@@ -231,6 +236,8 @@ class Brokers:
         if broker is not self._first:
             _ = self.controller  # the others join it
         await self._start_again(broker)
+        if broker is self._first and self._elections is not None:
+            await self._elections.fence_stopped()
         await self._wait_known()
 
     @property

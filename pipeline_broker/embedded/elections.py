@@ -13,14 +13,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import trio
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.cluster_members import OPENED_MAX
 from pipeline_broker.log.archive.adoption import HandedLog
 from pipeline_broker.state.leadership.controller import Controller, HandOver
-from pipeline_broker.state.leadership.records import NO_NODE, PartitionKey, PartitionRecord, partition_record
-from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.leadership.nodes import NodeState
+from pipeline_broker.state.leadership.records import (
+    NO_NODE,
+    PartitionKey,
+    PartitionRecord,
+    node_record,
+    partition_record,
+)
+from pipeline_broker.state.outcome import StateRecord, Write
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
@@ -115,19 +123,29 @@ class Elections:
             await self._brokers[node_id].running.maintenance.adopt(source.maintenance, handed)
         # Clients may have deleted topics in the meantime.
         current = [each for each in elections if self._image.partition(each.key) == each.before]
-        await self._commit(current)
+        await self._commit(partition_record(each.key, each.after) for each in current)
         await self._wait_led(current)
         await source.maintenance.remove_given_up({log.entry_key: log.folder for log in logs.values()})
 
-    async def _commit(self, elections: list[_Election]) -> None:
+    async def fence_stopped(self) -> None:
+        """Have a controller that has just started show the brokers that were stopped before as such.
+
+        By itself it waits for them to join again.
+        """
+        nodes = [node for node in self._image.nodes.values() if self._brokers[node.node_id].is_stopped]
+        await self._commit(
+            node_record(attrs.evolve(node, state=NodeState.FENCED)) for node in nodes if node.state is NodeState.JOINED
+        )
+
+    async def _commit(self, records: Iterable[StateRecord]) -> None:
         broker, done = self._controller.running.broker, trio.Event()
-        write = Write("", tuple(partition_record(each.key, each.after) for each in elections))
+        write = Write("", tuple(records))
 
         def apply() -> None:
             broker.node_durable(write)
             done.set()
 
-        if elections:
+        if write.records:
             broker.ports.submit([broker.append_metadata(write, broker.ports.clock_ms())], apply)
             await done.wait()
 

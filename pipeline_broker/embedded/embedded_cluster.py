@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.numbers import INT16
 from pipeline_broker.embedded.arguments import SettingValue, checked_name, checked_number, setting_texts
 from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
@@ -19,6 +20,7 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
 from pipeline_broker.embedded.observed import of_api
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
+from pipeline_broker.embedded.topics import DEFAULT
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -94,14 +96,13 @@ class EmbeddedCluster(EmbeddedBroker):
     find the right broker, and `bootstrap_servers` names all of them::
 
         with EmbeddedCluster(brokers=3) as cluster:
-            cluster.create_topic("orders", partitions=6)
+            cluster.create_topic("orders", partitions=6, replication_factor=3)
             leader = cluster.leader_of("orders", 0)
-            cluster.stop(leader)  # its partitions have no leader
+            cluster.stop(leader)  # another replica leads its partitions
             cluster.start(leader)
 
-    All data is in memory, and `on_loop` passes the parts of broker 1. It differs from Kafka like `serve --brokers`: a
-    partition has one replica and stays on its broker, only broker 1 changes topics and settings, and share groups get
-    COORDINATOR_NOT_AVAILABLE.
+    All data is in memory, and `on_loop` passes the parts of broker 1. It differs from Kafka: only broker 1 is a
+    controller, all living replicas are always in sync, and share groups get COORDINATOR_NOT_AVAILABLE.
 
     Args:
         brokers: the number of brokers, from 2 to BROKERS_MAX.
@@ -171,11 +172,12 @@ class EmbeddedCluster(EmbeddedBroker):
         return self
 
     def stop(self, broker: ClusterBroker) -> None:
-        """Stop a broker and return once the others know it. Its data stays.
+        """Stop a broker and return once the others know it. Its data stays, and clients cannot connect to it.
 
-        Until its start, its partitions have no leader and its coordinators are not available. Clients cannot connect to
-        it. Methods that need them raise RefusedError: LEADER_NOT_AVAILABLE or COORDINATOR_NOT_AVAILABLE. Waits do so at
-        their timeout. While broker 1 is stopped, topics cannot be changed.
+        Another living replica leads each of its partitions then. Partitions without one have no leader until its start,
+        and coordinators are not available. Methods that need these raise RefusedError: LEADER_NOT_AVAILABLE or
+        COORDINATOR_NOT_AVAILABLE. Waits do so at their timeout. While broker 1 is stopped, topics cannot be changed,
+        and no leader is elected.
 
         Raises:
             EmbeddedBrokerError: the broker is stopped already.
@@ -183,6 +185,34 @@ class EmbeddedCluster(EmbeddedBroker):
         node_id = self._checked("stop", broker)
         core = self._of_core
         self._ask(lambda: core.serving.stop_one(node_id))
+
+    def kill(self, broker: ClusterBroker) -> None:
+        """Stop a broker without answers to requests in flight, whose records may be written or not; see `stop`.
+
+        Raises:
+            EmbeddedBrokerError: the broker is stopped already.
+        """
+        node_id = self._checked("kill", broker)
+        core = self._of_core
+        self._ask(lambda: core.serving.stop_one(node_id, is_killed=True))
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Create a topic and return once clients can use it; see `EmbeddedBroker.create_topic`.
+
+        Args:
+            replication_factor: up to the number of brokers. None uses `default.replication.factor`.
+        """
+        replicas = DEFAULT
+        if replication_factor is not None:
+            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, INT16[1])
+        self._create_topic(name, partitions, configs, replicas)
 
     def move_leader(self, topic: str, partition: int, broker: ClusterBroker) -> None:
         """Have another replica lead a partition with all its records, and return once all brokers know.

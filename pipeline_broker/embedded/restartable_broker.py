@@ -125,6 +125,13 @@ class RestartableBroker:
         if not self.is_stopped:
             await self.current_run.end(drain_seconds)
 
+    def disconnect(self) -> None:
+        """Close the connections of all clients without an answer, and accept no new ones."""
+        self.close_ports()
+        for processor in self.running.server.processors:
+            for connection in tuple(processor.connections):
+                connection.close()
+
     def note_stopped(self) -> None:
         self.is_stopped = True
         self.close_ports()
