@@ -10,7 +10,6 @@ from typing import Protocol, Self, TypeVar
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.base.numbers import INT16
 from pipeline_broker.embedded.arguments import SettingValue, checked_name, checked_number, setting_texts
 from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
@@ -42,6 +41,10 @@ FACTORS: Mapping[str, int] = {
     "transaction.state.log.replication.factor": 3,
 }
 """Properties on which only an embedded cluster acts, with Kafka's defaults."""
+
+
+REPLICAS_MAX = 32_767
+"""The largest factor that a request can name."""
 
 
 class _OnBroker(Protocol):
@@ -211,7 +214,7 @@ class EmbeddedCluster(EmbeddedBroker):
         """
         replicas = DEFAULT
         if replication_factor is not None:
-            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, INT16[1])
+            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, REPLICAS_MAX)
         self._create_topic(name, partitions, configs, replicas)
 
     def move_leader(self, topic: str, partition: int, broker: ClusterBroker) -> None:

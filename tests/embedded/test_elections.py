@@ -227,18 +227,16 @@ def test_partitions_with_one_replica_wait_for_their_broker(cluster, topic, repli
     assert cluster.leader_of(topic, 0) is broker
 
 
-def test_replicas_are_those_of_the_request_or_of_the_settings(topic):
-    del topic
+def test_replicas_are_those_of_the_request_or_of_the_settings():
     settings = {"default.replication.factor": 2, "offsets.topic.replication.factor": 1}
     with EmbeddedCluster(settings=settings) as cluster:
         for name, factor in (("one", 1), ("two", None), ("three", 3)):
             cluster.create_topic(name, partitions=2, replication_factor=factor)
-        cluster.on_loop(lambda running: None)
         shown = metadata(cluster.brokers[1], "one", "two", "three").topics
         assert [[len(set(it.replica_nodes)) for it in each.partitions] for each in shown] == [[1, 1], [2, 2], [3, 3]]
-        with pytest.raises(RefusedError, match="INVALID_REPLICATION_FACTOR.*only 3 broker"):
+        with pytest.raises(RefusedError, match=r"INVALID_REPLICATION_FACTOR.*only 3 broker"):
             cluster.create_topic("four", replication_factor=4)
-    with pytest.raises(EmbeddedBrokerError, match="default.replication.factor needs a number of replicas from 1"):
+    with pytest.raises(EmbeddedBrokerError, match=r"default\.replication\.factor needs a number of replicas from 1"):
         EmbeddedCluster(settings={"default.replication.factor": 0})
 
 
