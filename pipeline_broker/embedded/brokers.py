@@ -192,6 +192,8 @@ class Brokers:
                 logger.warning("broker %d stops without an election: %s", node_id, error)
         await broker.end(0 if is_killed else DRAIN_SECONDS)
         broker.note_stopped()
+        if self._elections is not None and not self._first.is_stopped:
+            self._elections.left()
         if broker is self._first:
             # By themselves the members notice it after 2 seconds, because a restart takes less.
             for each in self._up:

@@ -84,7 +84,15 @@ class Elections:
 
     async def leave(self, node_id: int) -> None:
         """Have other replicas lead the partitions of a broker that is about to stop."""
-        await self._hand_over(node_id, ((key, NO_NODE) for key in self.led_by(node_id)))
+        self._image.leaving = node_id
+        # Topics may have been decided before, and are durable after `settle`.
+        await self._controller.current_run.settle()
+        while led := self.led_by(node_id):
+            await self._hand_over(node_id, ((key, NO_NODE) for key in led))
+            await self._controller.current_run.settle()
+
+    def left(self) -> None:
+        self._image.leaving = NO_NODE
 
     async def move(self, key: PartitionKey, node_id: int) -> None:
         """Have another living replica lead a partition of a running broker."""

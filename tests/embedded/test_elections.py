@@ -22,15 +22,15 @@ pytestmark = [
 
 SECONDS_MAX = 30.0
 PARTITIONS = 6
-EXAMPLES, STEPS = examples(60), 25
+EXAMPLES, STEPS = examples(180), 30
 ABOUT = {
-    "an election": 0.4,
-    "an election with an open transaction": 0.1,
-    "a stop without a controller": 0.05,
-    "a move": 0.2,
-    "a return to a former leader": 0.2,
-    "a duplicate after an election": 0.2,
-    "an end of a transaction after an election": 0.05,
+    "an election": 0.15,
+    "an election with an open transaction": 0.03,
+    "a stop without a controller": 0.01,
+    "a move": 0.1,
+    "a return to a former leader": 0.05,
+    "a duplicate after an election": 0.05,
+    "an end of a transaction after an election": 0.01,
 }
 
 
@@ -184,6 +184,7 @@ def test_transactions_commit_and_abort_across_elections(cluster, replicated):
         cluster.stop(broker)
         for number in sent[PARTITIONS:]:
             producer.produce(replicated, str(number), partition=number % PARTITIONS)
+        assert producer.flush(SECONDS_MAX) == 0
         (producer.commit_transaction if is_commit else producer.abort_transaction)(SECONDS_MAX)
         committed += sent if is_commit else []
         cluster.start(broker)
@@ -197,6 +198,8 @@ def test_a_group_keeps_its_offsets_and_members_while_its_coordinator_moves(clust
     consumer = Consumer({**config, "enable.auto.commit": False, "log_level": 0})
     consumer.subscribe([replicated])
     received = []
+    while not consumer.assignment():
+        consumer.poll(0.02)
     for broker in cluster.brokers:
         for number in range(PARTITIONS):
             cluster.produce(replicated, f"{broker.node_id}-{number}", partition=number)
