@@ -153,13 +153,7 @@ class Broker:
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
         self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
-        self._leader_changes: LeaderChanges | None = None
-        if self.members is not None:
-            from pipeline_broker.broker.leader_changes import LeaderChanges  # noqa: PLC0415 - only in a cluster
-
-            self._leader_changes = LeaderChanges(
-                self.members, topics, logs, self.coordinators, self.transactions, self.fetches
-            )
+        self._leader_changes = self._made_leader_changes()
         self._replay: StateReplay | None = None  # after recovery
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
@@ -370,6 +364,14 @@ class Broker:
             self._resume(self._open_logs([change.key]))
         elif given_up := self.give_up_partitions([change.key]):  # recovery has replayed an earlier leadership
             self.logs.forget_given_up(log.entry_key for log in given_up)
+
+    def _made_leader_changes(self) -> LeaderChanges | None:
+        if self.members is None:
+            return None
+        from pipeline_broker.broker.leader_changes import LeaderChanges  # noqa: PLC0415 - only in a cluster
+
+        parts = self.coordinators, self.transactions, self.fetches
+        return LeaderChanges(self.members, self.topics, self.logs, *parts)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:

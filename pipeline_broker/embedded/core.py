@@ -1,4 +1,7 @@
-"""The embedded broker on its event loop: snapshots, islands and waits."""
+"""The embedded broker on its event loop: snapshots, islands and waits.
+
+Longer than most files: an island undoes what all other calls do.
+"""
 
 from __future__ import annotations
 

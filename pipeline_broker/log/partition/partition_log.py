@@ -1,5 +1,7 @@
 """The log of one partition: offsets, producer state, and an index over journal and archive.
 
+Longer than most files: all parts of a log change together.
+
 Counterpart in Kafka: `UnifiedLog`, `LocalLog`.
 """
 
