@@ -120,6 +120,8 @@ class Broker:
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
     reserved_topics = internal_topics | {TIMELINES_TOPIC}
     schemas: RegisteredSchemas | None = None
+    _replay: StateReplay | None = None  # set by `recover`
+    _sweep_tokens_ms: int | None
 
     def __init__(
         self,
@@ -154,9 +156,7 @@ class Broker:
         self.topic_metrics: TopicMetrics | None = None
         self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
         self._leader_changes = self._made_leader_changes()
-        self._replay: StateReplay | None = None  # after recovery
-        self._check_producers_ms = 0
-        self._sweep_tokens_ms: int | None = None
+        self._check_producers_ms, self._sweep_tokens_ms = 0, None
         self._metadata = MetadataLog(logs)
         self.altering, self.long_batches = WaitingLine(1), WaitingLine(LONG_BATCHES_MAX)
         self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
