@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress, Leader
 
-__all__ = ["current_leaders", "leader_for"]
+__all__ = ["Replicas", "current_leaders", "leader_for", "replicas_for"]
 
 
 def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool = True) -> tuple[ErrorCode, Leader]:
@@ -27,6 +28,22 @@ def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool 
     is_there = leader.broker_id != NO_BROKER
     code = ErrorCode.LISTENER_NOT_FOUND if knows_listeners and is_there else ErrorCode.LEADER_NOT_AVAILABLE
     return code, leader._replace(broker_id=NO_BROKER)
+
+
+class Replicas(NamedTuple):
+    """The replicas of a partition. The offline ones are down, or do not advertise the client's listener."""
+
+    all: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+def replicas_for(call: Call, topic: str, partition: int) -> Replicas:
+    leadership = call.broker.leadership
+    replicas = leadership.replicas_of(topic, partition)
+    there = {each.broker_id for each in leadership.brokers(call.session.listener)}
+    in_sync = leadership.in_sync(topic, partition)
+    return Replicas(tuple(replicas), tuple(in_sync), tuple(node for node in replicas if node not in there))
 
 
 def current_leaders(

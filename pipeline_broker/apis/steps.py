@@ -19,6 +19,7 @@ from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.placed_partitions import PlacedPartitions
+from pipeline_broker.state.topic_rules import UNSET
 from pipeline_broker.state.waiting_line import WaitingLine
 from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Send, Waiting
 
@@ -146,7 +147,12 @@ def _sent(call: Call, response: Any) -> Send | Exception:
 
 
 def place_partitions(
-    call: Call, changes: list[Change], name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
+    call: Call,
+    changes: list[Change],
+    name: str,
+    after: Topic | None,
+    assignments: Sequence[Sequence[int]] = (),
+    wanted: int = UNSET,
 ) -> Stepwise[PlacedPartitions | None]:
     """Choose the brokers of a large topic's partitions in turns, before its change is decided.
 
@@ -155,6 +161,7 @@ def place_partitions(
         changes: decided and not submitted yet; submitted between the turns.
         after: the topic after the change; None to delete it.
         assignments: replicas of each new partition; empty to choose them.
+        wanted: replication factor of a new topic; UNSET for its default.
 
     Returns:
         the partitions, for the change of the topic; None for up to LOGS_AT_ONCE_MAX partitions, which the change itself
@@ -164,7 +171,7 @@ def place_partitions(
     topic = topics.latest(name) if after is None else after
     if topic is None or topic.partitions <= LOGS_AT_ONCE_MAX:
         return None
-    placed = yield from _in_turns(call, changes, topics.place(name, after, assignments))
+    placed = yield from _in_turns(call, changes, topics.place(name, after, assignments, wanted))
     yield from _in_turns(call, changes, placed.encode(call.now_ms))
     return placed
 

@@ -52,6 +52,7 @@ from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
+    from pipeline_broker.broker.leader_changes import LeaderChanges
     from pipeline_broker.broker.registered_schemas import RegisteredSchemas
     from pipeline_broker.broker.streams_topics import StreamsTopics
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -119,6 +120,8 @@ class Broker:
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
     reserved_topics = internal_topics | {TIMELINES_TOPIC}
     schemas: RegisteredSchemas | None = None
+    _replay: StateReplay | None = None  # set by `recover`
+    _sweep_tokens_ms: int | None
 
     def __init__(
         self,
@@ -152,8 +155,8 @@ class Broker:
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
         self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
-        self._check_producers_ms = 0
-        self._sweep_tokens_ms: int | None = None
+        self._leader_changes = self._made_leader_changes()
+        self._check_producers_ms, self._sweep_tokens_ms = 0, None
         self._metadata = MetadataLog(logs)
         self.altering, self.long_batches = WaitingLine(1), WaitingLine(LONG_BATCHES_MAX)
         self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
@@ -200,6 +203,7 @@ class Broker:
         for log in self.logs:
             log.raise_log_start(self.log_starts.get(log.topic_id, log.partition))
         self.coordinators.loaded(now_ms)
+        self._replay = replay
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """Return the entries to commit before serving.
@@ -212,13 +216,14 @@ class Broker:
             # Before the markers, which carry the number of this process (C1). With the number of the previous process,
             # its late markers would end later transactions.
             joined = self.members.next_process(self.ports.cluster.listeners)
-            self.node_durable(joined)  # early, as `partitions_open` below
+            self.node_durable(joined)  # early, as below
             entries.append(self.append_metadata(joined, now_ms))
-        entries += self.transactions.start_entries(now_ms)
         if self.members is not None:
             while (write := self.members.open()) is not None:
-                self.partitions_open(write)  # early: the startup makes it durable, or fails, before clients connect
+                # Early: the startup makes it durable, or fails, before clients connect.
+                self._open_logs(self.members.opened(write))
                 entries.append(self.append_metadata(write, now_ms))
+        entries += self.transactions.start_entries(now_ms)
         if self._cluster_id.value is None:
             write = self._cluster_id.create(uuid_text(self.new_id().bytes))
             self._cluster_id.durable(write)
@@ -311,23 +316,62 @@ class Broker:
 
     def partitions_open(self, write: Write) -> None:
         assert self.members is not None, "only members of a cluster open partitions"
-        self._open_logs(self.members.opened(write))
+        self._resume(self._open_logs(self.members.opened(write)))
 
-    def _open_logs(self, keys: Iterable[PartitionKey]) -> None:
+    def give_up_partitions(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
+        """End to lead partitions, and return their logs, whose commits may be in flight.
+
+        A record of a new leader must follow. Until then, no broker leads them.
+        """
+        assert self._leader_changes is not None, "only members of a cluster give partitions up"
+        self.topics_generation += 1
+        given_up = [self._leader_changes.give_up(key) for key in keys]
+        return [log for log in given_up if log is not None]
+
+    def _open_logs(self, keys: Iterable[PartitionKey]) -> list[tuple[Topic, list[int]]]:
+        found = []
         numbers: dict[bytes, list[int]] = {}
         for key in keys:
             numbers.setdefault(key.topic_id, []).append(key.partition)
         for topic_id, partitions in numbers.items():
             topic = self.topics.by_id(topic_id)
             if topic is not None:  # otherwise it was deleted since
-                rules, policies = self._rules_and_policies(topic)
-                self.logs.create(topic.name, topic_id, partitions, rules, policies)
+                self._create_logs(topic, partitions)
+                if self._replay is not None:
+                    assert self._leader_changes is not None, "only members of a cluster open partitions"
+                    self._leader_changes.load(topic, partitions, self._replay, self.ports.clock_ms())
+                found.append((topic, partitions))
+        return found
+
+    def _create_logs(self, topic: Topic, partitions: Collection[int], made: Sequence[PartitionLog] = ()) -> None:
+        rules, policies = self._rules_and_policies(topic)
+        self.logs.create(topic.name, topic.topic_id, partitions, rules, policies, made)
+        if self._leader_changes is not None:
+            self._leader_changes.begin_epochs(topic, partitions)
+
+    def _resume(self, opened: Iterable[tuple[Topic, Collection[int]]]) -> None:
+        if self._replay is None or self._leader_changes is None:  # `first_entries` does it after the recovery
+            return
+        for topic, partitions in opened:
+            self._leader_changes.resume(topic, partitions, self.ports.clock_ms())
 
     def _leader_changed(self, key: bytes, value: bytes | None) -> None:
         assert self.members is not None, "only members of a cluster know leaders"
-        opened = self.members.replay_leader(key, value)
-        if opened is not None:
-            self._open_logs([opened])
+        change = self.members.replay_leader(key, value)
+        if change is None:
+            return
+        if change.is_served:
+            self._resume(self._open_logs([change.key]))
+        elif given_up := self.give_up_partitions([change.key]):  # recovery has replayed an earlier leadership
+            self.logs.forget_given_up(log.entry_key for log in given_up)
+
+    def _made_leader_changes(self) -> LeaderChanges | None:
+        if self.members is None:
+            return None
+        from pipeline_broker.broker.leader_changes import LeaderChanges  # noqa: PLC0415 - only in a cluster
+
+        parts = self.coordinators, self.transactions, self.fetches
+        return LeaderChanges(self.members, self.topics, self.logs, *parts)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:
@@ -491,9 +535,8 @@ class Broker:
                 self.ports.wake_timer()
             self.coordinators.unload(before.name)
         if after is not None:
-            rules, policies = self._rules_and_policies(after)
-            self.logs.create(after.name, after.topic_id, self.leadership.led(after), rules, policies, made)
-            self.logs.set_rules(after.name, rules, policies)
+            self._create_logs(after, self.leadership.led(after), made)
+            self.logs.set_rules(after.name, *self._rules_and_policies(after))
 
     def _forget_logs(self) -> None:
         for log in self.logs.forget_some(FORGOTTEN_AT_ONCE_MAX):

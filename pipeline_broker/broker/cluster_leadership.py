@@ -82,6 +82,13 @@ class ClusterLeadership(Leadership):
     def replicas_of(self, topic: str, partition: int) -> list[int]:
         return list(self._record(topic, partition).candidates)
 
+    def recorded_leader(self, topic: str, partition: int) -> int:
+        return self._record(topic, partition).leader
+
+    def in_sync(self, topic: str, partition: int) -> list[int]:
+        record = self._record(topic, partition)
+        return [node for node in record.candidates if node == record.leader or self.is_there(node)]
+
     def led(self, topic: Topic) -> Collection[int]:
         return self._members.led(topic)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
@@ -18,11 +19,12 @@ from pipeline_broker.state.leadership.records import (
     read_open,
     read_partition,
 )
+from pipeline_broker.state.leadership.replication import Replication
 from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
 
-__all__ = ["OPENED_MAX", "ClusterMembers"]
+__all__ = ["OPENED_MAX", "ClusterMembers", "LeaderChange"]
 
 LOCAL_TYPES = frozenset({RecordType.PRODUCER_IDS, RecordType.LOG_START, RecordType.OPEN})
 """Records that each broker keeps in its own journal. All others come from the controller."""
@@ -30,6 +32,13 @@ OPENED_MAX = 256
 """Partitions that are opened in one turn of the event loop."""
 PRODUCER_IDS_BITS = 40
 """A broker allocates producer ids above its id times two to this power, so that no two brokers allocate the same."""
+
+
+class LeaderChange(NamedTuple):
+    """A change of the leader of a partition. `is_served` is whether this broker serves the partition from now on."""
+
+    key: PartitionKey
+    is_served: bool
 
 
 class ClusterMembers:
@@ -40,11 +49,11 @@ class ClusterMembers:
         is_controller_down: whether the controller has been out of reach for some time.
     """
 
-    def __init__(self, broker_id: int, controller_id: int) -> None:
+    def __init__(self, broker_id: int, controller_id: int, replication: Replication | None = None) -> None:
         self.broker_id = broker_id
         self.controller_id = controller_id
         self.image = ClusterImage()
-        self.placement = TopicPlacement(self.image)
+        self.placement = TopicPlacement(self.image, replication)
         self.follows = broker_id != controller_id
         self.is_controller_down = False
         self._opened: dict[PartitionKey, int] = {}  # epochs of the OPEN records in the journal
@@ -56,9 +65,14 @@ class ClusterMembers:
 
     @property
     def generation(self) -> int:
-        """The number of this process, which its markers carry as the coordinator's epoch; 0 before it has joined."""
+        """The number of this process; 0 before it has joined."""
         node = self.image.nodes.get(self.broker_id)
         return 0 if node is None else node.generation
+
+    @property
+    def generations(self) -> int:
+        """The sum of the numbers of all processes, which rises with each process of any broker."""
+        return sum(node.generation for node in self.image.nodes.values())
 
     def next_process(self, listeners: Mapping[str, ListenerAddress]) -> Write:
         record = NodeRecord(self.broker_id, self.generation + 1, NodeState.JOINED, listeners)
@@ -84,8 +98,8 @@ class ClusterMembers:
         if self.follows and not self.is_local(key):
             raise MisplacedRecordError("only the controller of the cluster writes such a record")
 
-    def replay_leader(self, key: bytes, value: bytes | None) -> PartitionKey | None:
-        """Apply a NODE or PARTITION record; return the partition if this broker serves it from now on.
+    def replay_leader(self, key: bytes, value: bytes | None) -> LeaderChange | None:
+        """Apply a NODE or PARTITION record; return the change if another broker leads, or this one serves at once.
 
         Raises:
             CorruptStateRecordError: the record cannot be decoded.
@@ -97,10 +111,10 @@ class ClusterMembers:
         self.image.apply(partition, record)
         if record is None or record.leader != self.broker_id:
             self._to_open.pop(partition, None)
-            return None
+            return None if record is None else LeaderChange(partition, is_served=False)
         # The controller opens its partitions by this record, which is in its own journal.
         if not self.follows or self._opened.get(partition) == record.epoch:
-            return partition
+            return LeaderChange(partition, is_served=True)
         self._to_open[partition] = record.epoch
         return None
 

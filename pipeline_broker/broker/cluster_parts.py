@@ -37,7 +37,7 @@ class ClusterParts(NamedTuple):
         from pipeline_broker.broker.cluster_members import ClusterMembers  # noqa: PLC0415 - as above
         from pipeline_broker.broker.remote_markers import RemoteMarkers  # noqa: PLC0415 - as above
 
-        members = ClusterMembers(config.node_id, ports.cluster.controller_id)
+        members = ClusterMembers(config.node_id, ports.cluster.controller_id, ports.cluster.replication)
         topics = TopicCatalogue(config.num_partitions, members.placement)
         leadership = ClusterLeadership(members, ports.advertised, logs.leader_epoch, topics)
         markers = RemoteMarkers(members, leadership, topics, ports.cluster, ports.wake_timer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -48,6 +48,15 @@ class Coordinator(Protocol):
 
     def unload(self) -> None:
         """Drop all state: the topic was deleted."""
+
+    def unload_partition(self, partition: int) -> None:
+        """Drop the state of one partition: another broker will lead it."""
+
+    def begin_loading(self) -> None:
+        """Expect, in the same turn, the replay of partitions that this broker begins to lead."""
+
+    def end_loading(self, partitions: Collection[int], now_ms: int) -> None:
+        """Begin to coordinate these partitions with the replayed records."""
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """Apply a transaction marker that became durable in a partition of its topic.

@@ -63,7 +63,7 @@ class GroupShard:
 
     Attributes:
         log: the partition.
-        is_unloaded: True once the topic was deleted; no answer of the coordinator counts any more.
+        is_unloaded: True once `unload` was called; no answer of the coordinator counts any more.
         coordinator: handlers pass its outcomes to `carry_out` or `answer_when_durable`.
     """
 
@@ -131,7 +131,7 @@ class GroupShard:
         return result.errors, entry, self._applies(write)
 
     def unload(self) -> None:
-        """Answer all parked requests with NOT_COORDINATOR: the topic was deleted."""
+        """Answer all parked requests with NOT_COORDINATOR: the topic was deleted, or another broker coordinates."""
         self.is_unloaded = True
         self._answer(self.coordinator.unload(self.time.now_ms))
 

@@ -5,7 +5,7 @@ Counterpart in Kafka: `GroupCoordinatorService`, `GroupMetadataManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.base.error_code import ErrorCode
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import IndexedLog
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.records.batch import BatchHeader
-    from pipeline_broker.state.groups.memory import GroupMemory
+    from pipeline_broker.state.groups.memory import GroupMemory, GroupMemoryShare
     from pipeline_broker.state.groups.records import GroupRecord
     from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.topics import TopicCatalogue
@@ -74,7 +74,9 @@ class Groups:
         self.time = LatestTime()
         self._announced_ms: int | None = None
         self._shards: dict[int, GroupShard] = {}  # by partition, made for the first record or request
+        self._memories: dict[int, GroupMemoryShare] = {}
         self._is_loaded = False
+        self._is_loading = False
         self._submit = submit
         self._wake_timer = wake_timer
 
@@ -103,16 +105,17 @@ class Groups:
         if shard is None:
             from pipeline_broker.broker.group_shard import GroupShard  # noqa: PLC0415 - for brokers with groups
             from pipeline_broker.state.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - as above
-            from pipeline_broker.state.groups.memory import GroupMemory  # noqa: PLC0415 - as above
+            from pipeline_broker.state.groups.memory import GroupMemory, GroupMemoryShare  # noqa: PLC0415 - as above
 
             log = self._logs.find(OFFSETS_TOPIC, partition)
             assert log is not None, "records and requests need the partition"
             if self.memory is None:
                 self.memory = GroupMemory(self.config.pipeline_group_bytes)
-            coordinator = GroupCoordinator(self.config, self._topics, self._configs_of, self.memory)
+            memory = self._memories[partition] = GroupMemoryShare(self.memory)
+            coordinator = GroupCoordinator(self.config, self._topics, self._configs_of, memory)
             shard = GroupShard(log, coordinator, self.time, self._submit, self._announce)
             self._shards[partition] = shard
-            if self._is_loaded:
+            if self._is_loaded and not self._is_loading:
                 self._begin(shard)
         return shard
 
@@ -141,9 +144,25 @@ class Groups:
 
     def unload(self) -> None:
         # The memory of the unloaded groups is released with them.
-        unloaded, self._shards, self.memory = self._shards, {}, None
+        unloaded, self._shards, self.memory, self._memories = self._shards, {}, None, {}
         for shard in unloaded.values():
             shard.unload()
+
+    def unload_partition(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.unload()
+            self._memories.pop(partition).release()
+
+    def begin_loading(self) -> None:
+        self._is_loading = True
+
+    def end_loading(self, partitions: Collection[int], now_ms: int) -> None:
+        self._is_loading = False
+        self.time(now_ms)
+        for partition in partitions:
+            if partition in self._shards:
+                self._begin(self._shards[partition])
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         if log.partition in self._shards:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
     from pipeline_broker.state.leadership.records import ListenerAddress
+    from pipeline_broker.state.leadership.replication import Replication
     from stages.request import Request, Result
 
 __all__ = ["NO_PORTS", "ClusterPort", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
@@ -58,9 +59,11 @@ class ClusterPort(Protocol):
     Attributes:
         controller_id: id of the controller, which may be this broker.
         listeners: advertised addresses of this broker, by the names of listeners.
+        replication: factors of topics; None if each partition has one copy.
     """
 
     controller_id: int
+    replication: Replication | None
     listeners: Mapping[str, ListenerAddress]
 
     def forward(self, request: Request) -> Result:

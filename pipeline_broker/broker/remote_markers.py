@@ -13,6 +13,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.cluster_members import ClusterMembers
 from pipeline_broker.broker.leadership import NO_BROKER, Leadership
 from pipeline_broker.broker.ports import ClusterPort
+from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.topics import TopicCatalogue
 from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
@@ -42,6 +43,7 @@ class _Unsent(NamedTuple):
     marker: Marker
     topic_id: bytes
     done: Callable[[], None]
+    epoch: int
 
 
 class RemoteMarkers:
@@ -73,7 +75,13 @@ class RemoteMarkers:
 
     @property
     def epoch(self) -> int:
-        return self._members.generation
+        """The epoch of this coordinator, which rises with each process, and with each move to another broker.
+
+        Otherwise a late marker of an earlier coordinator could end a later transaction.
+        """
+        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        led = () if topic is None else self._members.image.partitions(topic.topic_id).values()
+        return self._members.generations + sum(record.epoch for record in led)
 
     def is_here(self, partition: Partition) -> bool:
         """Return whether this broker leads a partition; also True for one of a deleted topic."""
@@ -92,7 +100,7 @@ class RemoteMarkers:
         unsent = []
         for marker, done in markers:
             topic = self._topics.get(marker.partition.topic)
-            unsent.append(_Unsent(marker, b"" if topic is None else topic.topic_id, done))
+            unsent.append(_Unsent(marker, b"" if topic is None else topic.topic_id, done, self.epoch))
         self._send(unsent, now_ms)
 
     def advance(self, now_ms: int) -> None:
@@ -138,10 +146,10 @@ class RemoteMarkers:
         self._cluster.ask(leader, self._request(some), WriteTxnMarkersResponse, answered)
 
     def _request(self, some: Sequence[_Unsent]) -> WriteTxnMarkersRequest:
-        markers: dict[tuple[int, int, bool, int], dict[str, list[int]]] = {}
+        markers: dict[tuple[int, int, bool, int, int], dict[str, list[int]]] = {}
         for each in some:
             producer, is_commit, version = each.marker.producer, each.marker.committed, each.marker.version
-            topics = markers.setdefault((producer.producer_id, producer.epoch, is_commit, version), {})
+            topics = markers.setdefault((producer.producer_id, producer.epoch, is_commit, each.epoch, version), {})
             topics.setdefault(each.marker.partition.topic, []).append(each.marker.partition.number)
         return WriteTxnMarkersRequest(
             [
@@ -150,10 +158,10 @@ class RemoteMarkers:
                     producer_epoch,
                     is_commit,
                     [WritableTopic(name, numbers) for name, numbers in topics.items()],
-                    self.epoch,
+                    epoch,
                     version,
                 )
-                for (producer_id, producer_epoch, is_commit, version), topics in markers.items()
+                for (producer_id, producer_epoch, is_commit, epoch, version), topics in markers.items()
             ]
         )
 

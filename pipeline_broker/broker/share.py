@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.coordinator import InternalTopic
@@ -86,6 +87,13 @@ class Share:
 
     def unload(self) -> None:
         self._manager = None
+
+    # Clusters have no share groups.
+    def unload_partition(self, partition: int) -> None: ...
+
+    def begin_loading(self) -> None: ...
+
+    def end_loading(self, partitions: Collection[int], now_ms: int) -> None: ...
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None: ...
 

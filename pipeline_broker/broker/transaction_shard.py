@@ -60,7 +60,8 @@ class TransactionShard:
         is_here: returns whether this broker leads a partition.
 
     Attributes:
-        is_unloaded: True once the topic was deleted.
+        is_unloaded: True once the topic was deleted, or another broker coordinates.
+        is_moved: True once another broker coordinates.
         coordinator: handlers pass its decisions to `append` or `answer`.
     """
 
@@ -85,7 +86,7 @@ class TransactionShard:
         self.time = time
         self._submit = submit
         self._announce = announce
-        self.is_unloaded = False
+        self.is_unloaded = self.is_moved = False
         self._granted: list[GrantedId] = []
         self._in_progress: dict[str, int] = {}
 
@@ -147,7 +148,7 @@ class TransactionShard:
         self._count_in_progress(subject)
         if decision.later is not None:
             self._count_in_progress(subject)  # until all markers are durable
-            applies.append(self._decide_end(WideEnd(subject, decision.later, self._marked)))
+            applies.append(self._decide_end(WideEnd(subject, decision.later, self._marked, lambda: self.is_moved)))
         self._announce()
 
         def apply() -> None:
@@ -183,6 +184,11 @@ class TransactionShard:
         self.is_unloaded = True
         if is_aborting:
             self.carry_out(self.coordinator.abandon(self.time.now_ms), self.time.now_ms)
+
+    def move(self) -> None:
+        """Stop coordinating: another broker will, and sends the missing markers."""
+        self.is_unloaded = self.is_moved = True
+        self.coordinator.uncount()
 
     def _marked(self, transactional_id: str) -> None:
         if not self.is_unloaded:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -250,6 +250,26 @@ class Transactions:
                 appending.apply()  # early: the startup makes it durable, or fails, before a client can connect
                 logger.info("the transaction of %s was completed", decision.transactional_id)
         return entries
+
+    def unload_partition(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.move()
+
+    def begin_loading(self) -> None: ...
+
+    def end_loading(self, partitions: Collection[int], now_ms: int) -> None:  # noqa: ARG002 - for the protocol
+        self.time(now_ms)
+        self._announce()
+
+    def resume(self, partition: int, now_ms: int) -> None:
+        """Complete the decided transactions of a partition that this broker has begun to lead.
+
+        All markers are sent: those of the former coordinator may still be on their way, and these end their effect.
+        """
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.carry_out(shard.coordinator.unfinished(self.time(now_ms)), self.time.now_ms)
 
     def _is_missing(self, marker: Marker) -> bool:
         log = self._logs.find(*marker.partition)

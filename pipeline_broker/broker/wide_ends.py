@@ -30,6 +30,7 @@ class WideEnd:
         transactional_id: id of the transaction.
         markers: markers that are not appended yet.
         marked: called once all markers are durable.
+        is_moved: returns whether another broker appends the further markers.
         deleted_topics: topics deleted since the decision. A new topic of the same name gets no marker.
         commits: commits and markers for other brokers that are not durable yet.
         is_marked: True once all markers are appended.
@@ -38,6 +39,7 @@ class WideEnd:
     transactional_id: str
     markers: Iterator[Marker]
     marked: Callable[[str], None]
+    is_moved: Callable[[], bool] = lambda: False
     deleted_topics: set[str] = attrs.field(factory=set)
     commits: int = 0
     is_marked: bool = False
@@ -93,6 +95,8 @@ class WideEnds:
         An end without further markers leaves the queue. At least one end must be in the queue.
         """
         end = self._ends.popleft()
+        if end.is_moved():  # its markers would carry the epoch of the next coordinator
+            return
         entries: list[JournalEntry] = []
         applies: list[Callable[[], None]] = []
         markers = list(islice(end.markers, MARKERS_AT_ONCE))

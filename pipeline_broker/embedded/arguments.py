@@ -60,9 +60,9 @@ def checked_name(asked: str, value: object) -> str:
     return value
 
 
-def checked_number(asked: str, value: object, least: int = INT32[0]) -> int:
-    if not isinstance(value, SupportsIndex) or isinstance(value, bool) or not least <= int(value) <= INT32[1]:
-        raise EmbeddedBrokerError(f"{asked} needs a whole number from {least} to {INT32[1]}, not {value!r}")
+def checked_number(asked: str, value: object, least: int = INT32[0], most: int = INT32[1]) -> int:
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool) or not least <= int(value) <= most:
+        raise EmbeddedBrokerError(f"{asked} needs a whole number from {least} to {most}, not {value!r}")
     return int(value)
 
 

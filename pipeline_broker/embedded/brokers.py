@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import trio
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded.clock import AdvancedClock
+from pipeline_broker.embedded.elections import Elections
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
+from pipeline_broker.state.leadership.records import PartitionKey
 
 __all__ = ["Brokers"]
+
+logger = logging.getLogger(__name__)
 
 # Bounds the answers to requests in flight at a stop: a JoinGroup can wait for other members for a long time.
 DRAIN_SECONDS = 0.25
@@ -39,6 +44,7 @@ class Brokers:
         self._first = next(iter(self._brokers.values()))
         self._nursery: trio.Nursery | None = None
         self._peers: Path | None = None
+        self._elections = Elections(self._first, self._brokers) if self.is_cluster else None
 
     def __iter__(self) -> Iterator[RestartableBroker]:
         return iter(self._brokers.values())
@@ -86,7 +92,7 @@ class Brokers:
 
     def _serving(self, asked: str, topic: str, partition: int, otherwise: ErrorCode) -> RestartableBroker:
         # Not `leader_of`: after the end of a cluster, its brokers no longer see each other.
-        (node_id,) = self.running.broker.leadership.replicas_of(topic, partition)
+        node_id = self.running.broker.leadership.recorded_leader(topic, partition)
         if self._brokers[node_id].is_stopped:
             raise RefusedError(asked, otherwise, f"broker {node_id} is stopped")
         return self._brokers[node_id]
@@ -174,21 +180,59 @@ class Brokers:
         assert self._nursery is not None, "called after `start`"
         await self.start(self._nursery, self._peers)
 
-    async def stop_one(self, node_id: int) -> None:
+    async def stop_one(self, node_id: int, *, is_killed: bool = False) -> None:
         """Stop a broker of a cluster, and return once the others know.
+
+        Args:
+            is_killed: close the connections of its clients first, without answers to requests in flight.
 
         Raises:
             EmbeddedBrokerError: it is stopped already.
         """
         broker = self._brokers[node_id]
+        if is_killed:
+            broker.disconnect()
         _ = broker.running
-        await broker.end(DRAIN_SECONDS)
+        if self._elections is not None and not self._first.is_stopped:
+            try:
+                await self._elections.leave(node_id)
+            except OSError as error:  # its partitions have no leader until its restart
+                logger.warning("broker %d stops without an election: %s", node_id, error)
+        await broker.end(0 if is_killed else DRAIN_SECONDS)
         broker.note_stopped()
+        if self._elections is not None and not self._first.is_stopped:
+            self._elections.left()
         if broker is self._first:
             # By themselves the members notice it after 2 seconds, because a restart takes less.
             for each in self._up:
                 each.running.broker.controller_reached(is_reached=False)
         await self._wait_known()
+
+    async def move(self, asked: str, topic: str, partition: int, node_id: int) -> None:
+        """Have a replica lead a partition, and return once all brokers know.
+
+        Raises:
+            RefusedError: the partition or its leader is not available, or the broker is not a living replica.
+            EmbeddedBrokerError: the controller is stopped, or a disk failed.
+        """
+        former = self.leader(asked, topic, partition)
+        known = self.controller.broker.topics.get(topic)
+        if former.node_id == node_id or self._elections is None or known is None:
+            return
+        key = PartitionKey(known.topic_id, partition)
+        if self._elections.wanted(key, node_id) is None:
+            replicas = self.running.broker.leadership.in_sync(topic, partition)
+            raise RefusedError(
+                asked,
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                f"broker {node_id} has no living replica; the replicas in sync are {replicas}",
+            )
+        try:
+            await self._elections.move(key, node_id)
+        except OSError as error:
+            raise EmbeddedBrokerError(
+                f"{asked}: {error}. The partition has no leader until broker {former.node_id} is restarted"
+            ) from None
 
     async def start_one(self, node_id: int) -> None:
         """Start a stopped broker of a cluster with its data, and return once the others know.
@@ -202,6 +246,8 @@ class Brokers:
         if broker is not self._first:
             _ = self.controller  # the others join it
         await self._start_again(broker)
+        if broker is self._first and self._elections is not None:
+            await self._elections.fence_stopped()
         await self._wait_known()
 
     @property

@@ -1,4 +1,7 @@
-"""The embedded broker on its event loop: snapshots, islands and waits."""
+"""The embedded broker on its event loop: snapshots, islands and waits.
+
+Longer than most files: an island undoes what all other calls do.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 if TYPE_CHECKING:
     from pipeline_broker.embedded.registry import EmbeddedRegistry
     from pipeline_broker.node.archive_store import ArchiveStore
+    from pipeline_broker.state.leadership.replication import Replication
 
 __all__ = ["Core"]
 
@@ -53,6 +57,7 @@ class Core:
         requests_max: the number of requests to remember, of each broker.
         in_memory: keep files in memory. The data directory of `options` is then a name only.
         store: keep the data in this object store. None for files.
+        replication: factors of topics in a cluster.
 
     Attributes:
         brokers: the brokers and the way to each.
@@ -68,11 +73,12 @@ class Core:
         *,
         in_memory: bool,
         store: ArchiveStore | None = None,
+        replication: Replication | None = None,
     ) -> None:
         self.clock = AdvancedClock()
         self.brokers = Brokers(
             RestartableBroker(
-                each, requests_max, MemoryFiles() if in_memory else None, store, self.clock, self._changed
+                each, requests_max, MemoryFiles() if in_memory else None, store, self.clock, self._changed, replication
             )
             for each in options
         )

@@ -107,6 +107,15 @@ class EmbeddedBroker(ObservedBroker):
         Raises:
             RefusedError: the topic exists, or its name, partitions or configuration is invalid.
         """
+        self._create_topic(name, partitions, configs)
+
+    def _create_topic(
+        self,
+        name: str,
+        partitions: int | None,
+        configs: Mapping[str, SettingValue] | None,
+        replicas: int = topics.DEFAULT,
+    ) -> None:
         checked_name("create_topic: name", name)
         texts = {} if configs is None else setting_texts("create_topic: configs", configs)
         number = None if partitions is None else checked_number("create_topic: partitions", partitions)
@@ -114,7 +123,7 @@ class EmbeddedBroker(ObservedBroker):
 
         async def create() -> None:
             core.note_topic(name)
-            await topics.create_topic(core.serving.controller, name, number, texts, core.clock.now_ms())
+            await topics.create_topic(core.serving.controller, name, number, texts, core.clock.now_ms(), replicas)
 
         self._ask(create)
 

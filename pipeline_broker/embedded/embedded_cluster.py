@@ -19,8 +19,11 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
 from pipeline_broker.embedded.observed import of_api
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
+from pipeline_broker.embedded.topics import DEFAULT
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.node.options import ServeOptions
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from pipeline_broker.state.leadership.replication import Replication
 from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 
 __all__ = ["ClusterBroker", "EmbeddedCluster"]
@@ -30,6 +33,18 @@ Result = TypeVar("Result")
 
 BROKERS_MAX = 64
 """Each broker has threads, sockets and a journal of its own."""
+
+
+FACTORS: Mapping[str, int] = {
+    "default.replication.factor": 1,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+}
+"""Properties on which only an embedded cluster acts, with Kafka's defaults."""
+
+
+REPLICAS_MAX = 32_767
+"""The largest factor that a request can name."""
 
 
 class _OnBroker(Protocol):
@@ -84,14 +99,13 @@ class EmbeddedCluster(EmbeddedBroker):
     find the right broker, and `bootstrap_servers` names all of them::
 
         with EmbeddedCluster(brokers=3) as cluster:
-            cluster.create_topic("orders", partitions=6)
+            cluster.create_topic("orders", partitions=6, replication_factor=3)
             leader = cluster.leader_of("orders", 0)
-            cluster.stop(leader)  # its partitions have no leader
+            cluster.stop(leader)  # another replica leads its partitions
             cluster.start(leader)
 
-    All data is in memory, and `on_loop` passes the parts of broker 1. It differs from Kafka like `serve --brokers`: a
-    partition has one replica and stays on its broker, only broker 1 changes topics and settings, and share groups get
-    COORDINATOR_NOT_AVAILABLE.
+    All data is in memory, and `on_loop` passes the parts of broker 1. It differs from Kafka: only broker 1 is a
+    controller, all living replicas are always in sync, and share groups get COORDINATOR_NOT_AVAILABLE.
 
     Args:
         brokers: the number of brokers, from 2 to BROKERS_MAX.
@@ -121,8 +135,10 @@ class EmbeddedCluster(EmbeddedBroker):
                 f"brokers= needs 2 to {BROKERS_MAX}, not {brokers}; one alone is an EmbeddedBroker"
             )
         spread = dict.fromkeys(("offsets.topic.num.partitions", "transaction.state.log.num.partitions"), str(brokers))
+        factors = {name: texts.pop(name) for name in FACTORS if name in texts}
         super().__init__(mode=mode, settings=spread | texts, requests_max=requests_max)
-        self._options = [_of_broker(number, self._options[0]) for number in range(1, brokers + 1)]
+        self._replication = _replication(factors)
+        self._options = [_of_broker(number, self._options[0], factors) for number in range(1, brokers + 1)]
         self.brokers = tuple(
             ClusterBroker(number, functools.partial(self._on_broker, number)) for number in range(1, brokers + 1)
         )
@@ -159,11 +175,12 @@ class EmbeddedCluster(EmbeddedBroker):
         return self
 
     def stop(self, broker: ClusterBroker) -> None:
-        """Stop a broker and return once the others know it. Its data stays.
+        """Stop a broker and return once the others know it. Its data stays, and clients cannot connect to it.
 
-        Until its start, its partitions have no leader and its coordinators are not available. Clients cannot connect to
-        it. Methods that need them raise RefusedError: LEADER_NOT_AVAILABLE or COORDINATOR_NOT_AVAILABLE. Waits do so at
-        their timeout. While broker 1 is stopped, topics cannot be changed.
+        Another living replica leads each of its partitions then. Partitions without one have no leader until its start,
+        and coordinators are not available. Methods that need these raise RefusedError: LEADER_NOT_AVAILABLE or
+        COORDINATOR_NOT_AVAILABLE. Waits do so at their timeout. While broker 1 is stopped, topics cannot be changed,
+        and no leader is elected.
 
         Raises:
             EmbeddedBrokerError: the broker is stopped already.
@@ -171,6 +188,48 @@ class EmbeddedCluster(EmbeddedBroker):
         node_id = self._checked("stop", broker)
         core = self._of_core
         self._ask(lambda: core.serving.stop_one(node_id))
+
+    def kill(self, broker: ClusterBroker) -> None:
+        """Stop a broker without answers to requests in flight, whose records may be written or not; see `stop`.
+
+        Raises:
+            EmbeddedBrokerError: the broker is stopped already.
+        """
+        node_id = self._checked("kill", broker)
+        core = self._of_core
+        self._ask(lambda: core.serving.stop_one(node_id, is_killed=True))
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Create a topic and return once clients can use it; see `EmbeddedBroker.create_topic`.
+
+        Args:
+            replication_factor: up to the number of brokers. None uses `default.replication.factor`.
+        """
+        replicas = DEFAULT
+        if replication_factor is not None:
+            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, REPLICAS_MAX)
+        self._create_topic(name, partitions, configs, replicas)
+
+    def move_leader(self, topic: str, partition: int, broker: ClusterBroker) -> None:
+        """Have another replica lead a partition with all its records, and return once all brokers know.
+
+        Raises:
+            RefusedError: the partition does not exist, its leader is stopped, or the broker is not a living replica:
+                ELIGIBLE_LEADERS_NOT_AVAILABLE.
+            EmbeddedBrokerError: broker 1 is stopped.
+        """
+        node_id = self._checked("move_leader", broker)
+        checked_name("move_leader: topic", topic)
+        checked_number("move_leader: partition", partition, 0)
+        core, asked = self._of_core, f"move_leader({topic!r}, {partition})"
+        self._ask(lambda: core.serving.move(asked, topic, partition, node_id))
 
     def _checked(self, asked: str, broker: object) -> int:
         if broker not in self.brokers:
@@ -210,6 +269,16 @@ class EmbeddedCluster(EmbeddedBroker):
         return self.brokers[self._on_core(find) - 1]
 
 
-def _of_broker(node_id: int, options: ServeOptions) -> ServeOptions:
-    properties = {**options.config.properties, "node.id": str(node_id)}
+def _replication(texts: Mapping[str, str]) -> Replication:
+    factors = dict(FACTORS)
+    for name, text in texts.items():
+        if not text.strip().isdecimal() or not int(text):
+            raise EmbeddedBrokerError(f"settings: {name} needs a number of replicas from 1, not {text!r}")
+        factors[name] = int(text)
+    default, offsets, transactions = factors.values()
+    return Replication(default, {OFFSETS_TOPIC: offsets, TRANSACTIONS_TOPIC: transactions})
+
+
+def _of_broker(node_id: int, options: ServeOptions, factors: Mapping[str, str]) -> ServeOptions:
+    properties = {**options.config.properties, **factors, "node.id": str(node_id)}
     return attrs.evolve(options, config=attrs.evolve(options.config, node_id=node_id, properties=properties))

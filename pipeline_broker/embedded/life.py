@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.options import ServeOptions
     from pipeline_broker.node.upkeep import LogMaintenance
+    from pipeline_broker.state.leadership.replication import Replication
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
@@ -74,6 +75,7 @@ class BrokerRun:
         timeline: receives the stamps of every request.
         fetch_parked: called when a fetch starts to wait for records.
         opened: called with broker and server before the first request.
+        replication: factors of topics in a cluster.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class BrokerRun:
         timeline: Timeline,
         fetch_parked: Callable[[], None],
         opened: Callable[[Broker, SocketServer], None],
+        replication: Replication | None = None,
     ) -> None:
         self._options = options
         self._files = files
@@ -95,6 +98,7 @@ class BrokerRun:
         self._timeline = timeline
         self._fetch_parked = fetch_parked
         self._opened = opened
+        self._replication = replication
         self._ended = trio.Event()
         self._running: Running | None = None
         self._role_scope = trio.CancelScope()
@@ -120,7 +124,7 @@ class BrokerRun:
                 options = with_actual_settings(self._options, listeners)
                 in_memory = self._files is not None
                 files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
-                role = role_of(options.cluster, options.config.node_id)
+                role = role_of(options.cluster, options.config.node_id, self._replication)
                 wiring = BrokerWiring(
                     options.mode,
                     listeners,

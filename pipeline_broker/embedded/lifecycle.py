@@ -30,6 +30,7 @@ from pipeline_broker.node.errors import StartError
 if TYPE_CHECKING:
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.objects.store import ObjectStore
+    from pipeline_broker.state.leadership.replication import Replication
 
 __all__ = ["Lifecycle"]
 
@@ -73,6 +74,7 @@ class Lifecycle:
         self._store = store
         self._requests_max = checked_number("requests_max=", requests_max, 0)
         self._with_schema_registry = schema_registry
+        self._replication: Replication | None = None  # of a cluster
         self._core: Core | None = None
         self._thread: BrokerThread | None = None
         self._process_id = 0
@@ -93,7 +95,9 @@ class Lifecycle:
         if self._thread is not None:
             raise EmbeddedBrokerError("this broker was already started, and a broker starts only once; create another")
         store = None if self._store is None else _checked(self._store, self._options[0].config.node_id)
-        core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory, store=store)
+        core = self._core = Core(
+            self._options, self._requests_max, in_memory=self._in_memory, store=store, replication=self._replication
+        )
         self._process_id = os.getpid()
         self._run(core)
         if self._with_schema_registry:

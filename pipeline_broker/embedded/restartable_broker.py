@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline_broker.files.memory_files import MemoryFiles
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.options import ServeOptions
+    from pipeline_broker.state.leadership.replication import Replication
     from stages.socket_server import SocketServer
 
 __all__ = ["RestartableBroker"]
@@ -44,6 +45,7 @@ class RestartableBroker:
         store: an object store that keeps the data. None for files.
         clock: the broker's wall clock.
         changed: called after a change that a wait may be about.
+        replication: factors of topics in a cluster.
 
     Attributes:
         addresses: the host and port that clients of each listener connect to, by listener name; empty before the start.
@@ -60,6 +62,7 @@ class RestartableBroker:
         store: ArchiveStore | None,
         clock: AdvancedClock,
         changed: Callable[[], None],
+        replication: Replication | None = None,
     ) -> None:
         self.node_id = options.config.node_id
         self.files = files
@@ -71,6 +74,7 @@ class RestartableBroker:
         self._store = store
         self._clock = clock
         self._changed = changed
+        self._replication = replication
         self._ports = KeptPorts()
         self._current_run: BrokerRun | None = None
 
@@ -91,7 +95,15 @@ class RestartableBroker:
     async def start(self, nursery: trio.Nursery, peers: Path | None) -> None:
         options = attrs.evolve(self._options, cluster=peers)
         run = BrokerRun(
-            options, self.files, self._store, self._clock, self._ports, self.requests, self._changed, self.opened
+            options,
+            self.files,
+            self._store,
+            self._clock,
+            self._ports,
+            self.requests,
+            self._changed,
+            self.opened,
+            self._replication,
         )
         await nursery.start(run.run if peers is None else functools.partial(self._run, run))
         self._current_run, self.is_stopped = run, False
@@ -112,6 +124,13 @@ class RestartableBroker:
     async def end(self, drain_seconds: float) -> None:
         if not self.is_stopped:
             await self.current_run.end(drain_seconds)
+
+    def disconnect(self) -> None:
+        """Close the connections of all clients without an answer, and accept no new ones."""
+        self.close_ports()
+        for processor in self.running.server.processors:
+            for connection in tuple(processor.connections):
+                connection.close()
 
     def note_stopped(self) -> None:
         self.is_stopped = True

@@ -17,7 +17,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.state.metadata_records import Topic
 
-__all__ = ["create_topic", "delete_topic", "produce"]
+__all__ = ["DEFAULT", "create_topic", "delete_topic", "produce"]
 
 DEFAULT = -1  # the broker's default number of partitions and replicas
 ALL_REPLICAS = -1  # acks
@@ -26,14 +26,19 @@ NO_TIMESTAMP = -1
 
 
 async def create_topic(
-    running: Running, name: str, partitions: int | None, configs: Mapping[str, str], now_ms: int
+    running: Running,
+    name: str,
+    partitions: int | None,
+    configs: Mapping[str, str],
+    now_ms: int,
+    replicas: int = DEFAULT,
 ) -> None:
     from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - not imported at startup
 
     wanted = CreateTopicsRequest.CreatableTopic(
         name=name,
         num_partitions=DEFAULT if partitions is None else partitions,
-        replication_factor=DEFAULT,
+        replication_factor=replicas,
         assignments=[],
         configs=[CreateTopicsRequest.CreatableTopicConfig(name=key, value=text) for key, text in configs.items()],
     )

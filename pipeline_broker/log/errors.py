@@ -61,6 +61,12 @@ class DamagedSegment(LogError):
         self.reason = reason
 
 
+class GivenUp(LogError):
+    """An append to a partition that this broker has given up. The producer retries at the next leader."""
+
+    error_name = "NOT_LEADER_OR_FOLLOWER"
+
+
 class SegmentGone(LogError):
     """A segment that was deleted or replaced during a read. The caller must look up the current segments again."""
 

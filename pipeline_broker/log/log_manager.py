@@ -96,6 +96,8 @@ class LogManager:
         self._by_id: dict[bytes, dict[int, PartitionLog]] = {}  # the same inner objects as in `_topics`
         self._by_key: dict[bytes, PartitionLog] = {}  # a cache of `find_by_key` during recovery, empty otherwise
         self._leaving: deque[PartitionLog] = deque()
+        self._given_up: dict[bytes, PartitionLog] = {}  # by key; archived until another broker has their records
+        self._attached: deque[PartitionLog] = deque()  # logs with archived records that are not replayed yet
         self._deleted = LogTotals()
         self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
@@ -172,6 +174,7 @@ class LogManager:
             archived = self.archive.archived_log(log.entry_key)
             if archived is not None:
                 log.attach(*archived)
+                self._attached.append(log)
         return log
 
     def delete(self, topic: str) -> None:
@@ -182,6 +185,25 @@ class LogManager:
             self._by_id.pop(log.topic_id, None)
         self._by_key.clear()
         self._leaving.extend(logs)
+
+    def give_up(self, topic: str, partition: int) -> PartitionLog | None:
+        """Remove the log of a partition from all lookups, because another broker will lead it.
+
+        Commits in flight complete. The log is archived until `forget_given_up`.
+        """
+        logs = self._topics.get(topic, {})
+        log = logs.pop(partition, None)
+        if log is None:
+            return None
+        if not logs:
+            del self._topics[topic], self._by_id[log.topic_id]
+        self._by_key.pop(log.entry_key, None)
+        log.is_given_up = True
+        self._given_up[log.entry_key] = log
+        return log
+
+    def forget_given_up(self, keys: Iterable[bytes]) -> None:
+        self._leaving.extend(self._given_up.pop(key) for key in keys if key in self._given_up)
 
     @property
     def is_any_leaving(self) -> bool:
@@ -253,7 +275,7 @@ class LogManager:
                 # A later epoch would name offsets that a power cut can still free.
                 log.epochs.until(log.high_watermark),
             )
-            for log in self
+            for log in chain(self._given_up.values(), self)
         }
 
     def show(self, edit: Edit) -> list[PartitionLog]:
@@ -297,7 +319,7 @@ class LogManager:
         archived_lsn = 0
         if self.archive is not None:
             archived_lsn = self.archive.lsn
-            self._replay_archived(self.archive, on_replayed, is_state)
+            self.replay_attached(on_replayed, is_state)
         for key, place, batch in self.journal.recover(archived_lsn):
             log = logs.get(key)
             if log is None:
@@ -313,19 +335,23 @@ class LogManager:
             log.replay(header, place, now_ms, batch)
             replayed += 1
             on_replayed(log, header, batch)
+            if self._attached:  # the batch made this broker the leader of a partition that it got with its records
+                self.replay_attached(on_replayed, is_state)
         logs.clear()
         self.batches_replayed, self.batches_skipped = replayed, skipped
         self.knows_all_topics = knows_all_topics()
 
-    def _replay_archived(
-        self, archive: Archive, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]
-    ) -> None:
-        """Replay in rounds: records of one state log may create the topics of further state logs."""
-        done: set[PartitionLog] = set()
-        while waiting := [log for log in self if log not in done and is_state(log)]:
-            for log in waiting:
-                done.add(log)
-                for header, batch in () if log.archived is None else archive.batches(log.archived):
+    def replay_attached(self, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]) -> None:
+        """Replay the archived records of new state logs. Records of one may create further ones, or delete some.
+
+        Raises:
+            DamagedSegment: archived records cannot be read.
+        """
+        while self._attached:
+            log = self._attached.popleft()
+            if self.find(log.topic, log.partition) is log and is_state(log):
+                assert self.archive is not None, "it has records of the log"
+                for header, batch in () if log.archived is None else self.archive.batches(log.archived):
                     on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -12,6 +12,9 @@ from pipeline_broker.broker.ports import ClusterPort
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.assembly import AssembledBroker
 from pipeline_broker.node.listeners import BrokerListeners
+
+if TYPE_CHECKING:
+    from pipeline_broker.state.leadership.replication import Replication
 
 __all__ = ["CONTROLLER_ID", "ClusterRole", "joined_metadata", "role_of"]
 
@@ -38,16 +41,16 @@ class ClusterRole(ClusterPort, Protocol):
         """Serve the connections until cancelled. The broker must be recovered, and its server must run."""
 
 
-def role_of(directory: Path | None, node_id: int) -> ClusterRole | None:
+def role_of(directory: Path | None, node_id: int, replication: Replication | None = None) -> ClusterRole | None:
     if directory is None:
         return None
     if node_id == CONTROLLER_ID:
         from pipeline_broker.node.controller import Controller  # noqa: PLC0415 - only in a cluster
 
-        return Controller(directory, node_id)
+        return Controller(directory, node_id, replication)
     from pipeline_broker.node.member import Member  # noqa: PLC0415 - as above
 
-    return Member(directory, node_id, CONTROLLER_ID)
+    return Member(directory, node_id, CONTROLLER_ID, replication)
 
 
 async def joined_metadata(

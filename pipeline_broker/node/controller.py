@@ -25,6 +25,7 @@ from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import ListenerAddress, NodeRecord, node_record
+from pipeline_broker.state.leadership.replication import Replication
 from pipeline_broker.state.outcome import Write
 from stages.request import Request, Result
 
@@ -45,9 +46,11 @@ class Controller:
     Args:
         directory: directory of the cluster.
         controller_id: id of this broker.
+        replication: see `ClusterPort`.
     """
 
-    def __init__(self, directory: Path, controller_id: int) -> None:
+    def __init__(self, directory: Path, controller_id: int, replication: Replication | None = None) -> None:
+        self.replication = replication
         self.controller_id = controller_id
         self._directory = directory
         self._of_broker: Broker | None = None

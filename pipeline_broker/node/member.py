@@ -25,6 +25,7 @@ from pipeline_broker.node.peers import Peers, Response
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.leadership.records import ListenerAddress
+from pipeline_broker.state.leadership.replication import Replication
 from pipeline_broker.web.turns import in_turns
 from stages.request import Request, Result
 
@@ -54,9 +55,13 @@ class Member:
     Args:
         directory: directory of the cluster.
         controller_id: id of the controller.
+        replication: see `ClusterPort`.
     """
 
-    def __init__(self, directory: Path, node_id: int, controller_id: int) -> None:
+    def __init__(
+        self, directory: Path, node_id: int, controller_id: int, replication: Replication | None = None
+    ) -> None:
+        self.replication = replication
         self.controller_id = controller_id
         self._node_id = node_id
         self._directory = directory

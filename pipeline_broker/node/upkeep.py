@@ -16,6 +16,7 @@ import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.files.errors import Ended, FencedError, is_passing, with_remedy
+from pipeline_broker.log.archive.adoption import HandedLog, adopt
 from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment, Expiry
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.errors import JournalCorrupt, LogError
@@ -212,6 +213,26 @@ class LogMaintenance:
         await trio.to_thread.run_sync(self._journal.seal)
         while await self.archive_some():
             pass
+
+    async def adopt(self, source: LogMaintenance, handed: Mapping[bytes, HandedLog]) -> None:
+        """Copy partitions from the broker that has given them up and archived them, before this one leads them.
+
+        Args:
+            handed: by journal key.
+
+        Raises:
+            OSError: a disk failed; nothing counts.
+        """
+        async with source._writing, self._writing:
+            await trio.to_thread.run_sync(
+                adopt, self._archive, source._archive, handed, trio.from_thread.check_cancelled
+            )
+
+    async def remove_given_up(self, folders: Mapping[bytes, str]) -> None:
+        """Delete the copies of partitions that another broker leads, given their folders by journal key."""
+        async with self._writing:
+            self._logs.forget_given_up(folders)
+            await trio.to_thread.run_sync(self._archive.remove, folders)
 
     async def retain(self, topic: str | None = None) -> bool:
         """Delete expired segments of all topics, or of one; return whether there were any.

@@ -11,6 +11,7 @@ from pipeline_broker.base.steps import THINGS_PER_STEP, Steps
 from pipeline_broker.records.batch import BatchBody, NewRecord
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.topic_rules import UNSET
 
 __all__ = ["OneBroker", "PlacedPartitions", "Placement"]
 
@@ -58,8 +59,15 @@ class Placement(Protocol):
     @property
     def broker_ids(self) -> Collection[int]: ...
 
+    @property
+    def replicas_max(self) -> int:
+        """The number of brokers that can have a replica of one partition."""
+
+    def factor_of(self, topic: str, wanted: int) -> int:
+        """Return the replication factor of a new topic; `wanted` may be UNSET."""
+
     def place(
-        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]
+        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]], wanted: int = UNSET
     ) -> Steps[PlacedPartitions]:
         """Choose the brokers of the partitions that a change of a topic adds, in steps.
 
@@ -67,6 +75,7 @@ class Placement(Protocol):
             before: the topic as of the last decision; None for a new one.
             after: None for a deleted topic.
             assignments: replicas of each added partition, the leader first; empty to choose them.
+            wanted: replication factor of a new topic; UNSET for its default.
         """
 
     def decided(self, placed: PlacedPartitions) -> None:
@@ -86,10 +95,18 @@ class OneBroker:
     def broker_ids(self) -> Collection[int]:
         return (self.broker_id,)
 
+    @property
+    def replicas_max(self) -> int:
+        return 1
+
+    def factor_of(self, topic: str, wanted: int) -> int:
+        del topic
+        return 1 if wanted == UNSET else wanted
+
     def place(
-        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]
+        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]], wanted: int = UNSET
     ) -> Steps[PlacedPartitions]:
-        del assignments
+        del assignments, wanted
         yield from ()
         return PlacedPartitions.of(before, after)
 

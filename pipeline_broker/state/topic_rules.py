@@ -71,26 +71,32 @@ def check_partitions(partitions: int) -> None:
         )
 
 
-def check_replication_factor(factor: int, brokers: int) -> None:
-    """Raise TopicError if a broker, or several with one disk, cannot provide this factor; -1 means the default."""
+def check_replication_factor(factor: int, brokers: int, replicas_max: int) -> None:
+    """Raise TopicError if the brokers cannot provide this factor; -1 means the default.
+
+    Args:
+        replicas_max: number of brokers that can have a replica; 1 for several with one disk.
+    """
     if factor == 0 or factor < UNSET:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if factor > 1 and brokers > 1:
+    if factor <= replicas_max:
+        return
+    if replicas_max < brokers:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): the {brokers} brokers of this cluster use one disk,"
             " so each partition has one replica. Use a replication factor of 1 or -1.",
         )
     # Kafka's text, including log directories, which this broker cannot cordon.
-    if factor > 1:
-        raise TopicError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be"
-            " reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
-        )
+    raise TopicError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be"
+        f" reached because only {replicas_max} broker(s) are registered or some brokers have all their log directories"
+        " cordoned.",
+    )
 
 
 def check_assignments(

@@ -137,10 +137,17 @@ class TopicCatalogue:
             check_assignments(new.assignments, new.partitions, new.replication_factor, self._placement.broker_ids)
             partitions = len(new.assignments)
         else:
-            check_replication_factor(new.replication_factor, len(self._placement.broker_ids))
+            factor = self._placement.factor_of(new.name, new.replication_factor)
+            check_replication_factor(factor, len(self._placement.broker_ids), self._placement.replicas_max)
             check_partitions(new.partitions)
             partitions = self.partitions_default if new.partitions == UNSET else new.partitions
         return Topic(new.name, new.topic_id, partitions, dict(new.configs))
+
+    def factor_of(self, new: NewTopic) -> int:
+        """Return the replication factor that a new topic gets."""
+        if new.assignments:
+            return len(new.assignments[0][1])
+        return self._placement.factor_of(new.name, new.replication_factor)
 
     def check_room(self, added: int, partitions_max: int) -> None:
         """Raise TopicError if all topics together would have more than `partitions_max` partitions."""
@@ -152,16 +159,16 @@ class TopicCatalogue:
             )
 
     def place(
-        self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
+        self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = (), wanted: int = UNSET
     ) -> Steps[PlacedPartitions]:
         """Choose the brokers of a large topic in steps, before its change is decided; see `Placement`.
 
         `create`, `add_partitions` and `delete` use the result, unless the topic has changed since.
         """
-        return self._placement.place(self.latest(name), after, assignments)
+        return self._placement.place(self.latest(name), after, assignments, wanted)
 
     def create(self, new: NewTopic, placed: PlacedPartitions | None = None) -> Write:
-        return self._change(new.name, self.check_create(new), new.replicas, placed)
+        return self._change(new.name, self.check_create(new), new.replicas, placed, new.replication_factor)
 
     def delete(self, name: str, placed: PlacedPartitions | None = None) -> Write:
         self._existing(name)
@@ -261,10 +268,11 @@ class TopicCatalogue:
         after: Topic | None,
         assignments: Sequence[Sequence[int]] = (),
         placed: PlacedPartitions | None = None,
+        wanted: int = UNSET,
     ) -> Write:
         before = self.latest(name)
         if placed is None or not placed.is_of(before, after):
-            placed = finished(self._placement.place(before, after, assignments))
+            placed = finished(self._placement.place(before, after, assignments, wanted))
         self._placement.decided(placed)
         # Counts at once: later requests build on it before it is durable.
         self._pending.add(name, after)

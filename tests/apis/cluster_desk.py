@@ -16,6 +16,7 @@ class LoneController:
     """The connections of a controller whose members apply its metadata at once."""
 
     controller_id = 1
+    replication = None
     listeners: ClassVar = {"PLAINTEXT": ListenerAddress("broker.test", 9092)}
 
     def when_applied(self, go_on):

@@ -22,7 +22,8 @@ KEY = PartitionKey(TOPIC.topic_id, 1)
 
 def leads(members, leader, epoch=0, key=KEY):
     record = partition_record(key, PartitionRecord(leader, epoch, (leader,)))
-    return members.replay_leader(record.key, record.value)
+    change = members.replay_leader(record.key, record.value)
+    return change.key if change is not None and change.is_served else None
 
 
 def opens(members, epoch=0, key=KEY):

@@ -1,8 +1,14 @@
 """Views of the brokers of an embedded cluster, as each of them shows it."""
 
+import time
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
+
+SECONDS_MAX = 30.0
 
 
 def metadata(broker, *topics):
@@ -26,3 +32,16 @@ def group_on(cluster, broker):
     with WireClient(*cluster.brokers[0].addresses["PLAINTEXT"]) as client:  # the first request creates the topic
         client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 6)
     return next(name for name in map("group-{}".format, range(100)) if cluster.coordinator_of(name) is broker)
+
+
+def create_replicated(cluster, topic, partitions, factor, configs=None):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    (created,) = admin.create_topics([NewTopic(topic, partitions, factor, config=configs or {})]).values()
+    created.result(SECONDS_MAX)
+
+
+def wait_until(is_so):
+    end = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)

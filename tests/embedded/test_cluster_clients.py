@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -10,15 +9,13 @@ from confluent_kafka import Consumer, Producer
 
 from pipeline_broker import ErrorCode
 from pipeline_broker.cli import main
-from pipeline_broker.state.leadership.records import PartitionKey, PartitionRecord, partition_record
-from pipeline_broker.state.outcome import Write
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from tests.apis.wire_client import WireClient
 from tests.clients.kafka_python_client import kafka
-from tests.embedded.clusters import led_by, values
+from tests.embedded.clusters import create_replicated, led_by, values
 
 pytestmark = [
     pytest.mark.clients,
@@ -158,34 +155,9 @@ def test_share_groups_have_no_coordinator_as_in_the_real_cluster(cluster, topic)
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def wait_until(is_so):
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def move(cluster, topic, old, new):
-    """Have another broker lead a partition from its next epoch, without its records; the partition."""
-    partition = min(led_by(old, topic))
-
-    def write(running):
-        broker = running.broker
-        key = PartitionKey(broker.topics.get(topic).topic_id, partition)
-        record = PartitionRecord(new.node_id, 1, (new.node_id,))
-        write = Write("", (partition_record(key, record),))
-        entry = broker.append_metadata(write, broker.ports.clock_ms())
-        broker.ports.submit([entry], lambda: broker.node_durable(write))
-
-    cluster.on_loop(write)
-    wait_until(lambda: all(partition in led_by(each, topic, of=new) for each in cluster.brokers))
-    wait_until(lambda: new.on_loop(lambda running: running.broker.logs.find(topic, partition) is not None))
-    old.on_loop(lambda running: running.broker.logs._topics[topic].pop(partition))
-    return partition
-
-
-def test_confluent_kafka_takes_the_leader_that_a_refusal_names(cluster, topic, caplog):
+def test_confluent_kafka_takes_the_leader_that_a_refusal_names(cluster, caplog):
     """Its log shows the leader of the refusal (KIP-951), because librdkafka requests metadata as well."""
+    create_replicated(cluster, topic := "replicated", 3, 3)
     _, old, new = cluster.brokers
     partition = min(led_by(old, topic))
     caplog.set_level(logging.DEBUG)
@@ -193,10 +165,10 @@ def test_confluent_kafka_takes_the_leader_that_a_refusal_names(cluster, topic, c
     producer = Producer(config, logger=logging.getLogger("librdkafka"))
     producer.produce(topic, "before", partition=partition)
     assert producer.flush(SECONDS_MAX) == 0
-    assert move(cluster, topic, old, new) == partition
+    cluster.move_leader(topic, partition, new)
     failed = []
     producer.produce(topic, "after", partition=partition, on_delivery=lambda error, _: error and failed.append(error))
     assert producer.flush(SECONDS_MAX) == 0
     assert not failed
     assert f"[{partition}]: updated with leader {new.node_id} and epoch 1" in caplog.text
-    assert values(cluster, topic, partition=partition) == ["after"]
+    assert values(cluster, topic, partition=partition) == ["after", "before"]

@@ -144,7 +144,7 @@ def test_the_topics_used_last_are_reported(broker):
 @pytest.fixture
 def cluster():
     """A cluster of two brokers with a record on each, and a group on each that has read all of them."""
-    with EmbeddedCluster(brokers=2) as cluster:
+    with EmbeddedCluster(brokers=2, settings={"offsets.topic.replication.factor": 1}) as cluster:
         cluster.create_topic("t", partitions=2)
         for number in range(2):
             cluster.produce("t", f"value-{number}", partition=number)

@@ -40,7 +40,6 @@ from stages.request import Result
 
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 
-REPLICATION_FACTOR = 1
 # The first version that knows THROTTLING_QUOTA_EXCEEDED.
 STRICT_FROM = 6
 
@@ -108,7 +107,7 @@ def _create(
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
-            placed = yield from place_partitions(call, changes, topic.name, topic, new.replicas)
+            placed = yield from place_partitions(call, changes, topic.name, topic, new.replicas, new.replication_factor)
             made = yield from create_logs(call, changes, topic, placed)
             broker.topics.check_room(
                 topic.partitions, broker.config.pipeline_partitions
@@ -123,7 +122,7 @@ def _create(
     if not authorize_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name, is_logged=False):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return TopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code)
-    return _created(broker, topic, given)
+    return _created(broker, topic, broker.topics.factor_of(new), given)
 
 
 def _given_settings(wanted: CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
@@ -137,13 +136,13 @@ def _given_settings(wanted: CreateTopicsRequest.CreatableTopic) -> dict[str, str
     return settings
 
 
-def _created(broker: Broker, topic: Topic, given: Mapping[str, str]) -> TopicResult:
+def _created(broker: Broker, topic: Topic, replication_factor: int, given: Mapping[str, str]) -> TopicResult:
     return TopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=topic.partitions,
-        replication_factor=REPLICATION_FACTOR,
+        replication_factor=replication_factor,
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.definition.name, value=entry.value, config_source=entry.source

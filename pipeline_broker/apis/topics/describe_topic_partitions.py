@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leaders import leader_for
+from pipeline_broker.apis.leaders import Replicas, leader_for, replicas_for
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.topics.metadata import TOPIC_COST
 from pipeline_broker.base.error_code import ErrorCode
@@ -70,23 +70,23 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
     leadership = call.broker.leadership
     alike = leadership.alike(topic, partitions)
     # Kafka sends the error in Metadata only.
-    leaders = {first: (*leader_for(call, name, first), leadership.replicas_of(name, first)) for first in set(alike)}
+    leaders = {first: (leader_for(call, name, first)[1], replicas_for(call, name, first)) for first in set(alike)}
     response.partitions = [
         _describe_partition(*leaders[first], index) for index, first in zip(partitions, alike, strict=True)
     ]
     return response
 
 
-def _describe_partition(code: ErrorCode, leader: Leader, nodes: list[int], index: int) -> PartitionResponse:
+def _describe_partition(leader: Leader, replicas: Replicas, index: int) -> PartitionResponse:
     return PartitionResponse(
         partition_index=index,
         leader_id=leader.broker_id,
         leader_epoch=leader.epoch,
-        replica_nodes=nodes,
-        isr_nodes=nodes,
+        replica_nodes=list(replicas.all),
+        isr_nodes=list(replicas.in_sync),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=nodes if code else [],
+        offline_replicas=list(replicas.offline),
     )
 
 

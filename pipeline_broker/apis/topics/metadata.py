@@ -8,7 +8,7 @@ same if the broker already has `pipeline.auto.create.partitions` partitions; the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import attrs
@@ -20,7 +20,7 @@ from pipeline_broker.apis.authorization import (
     cluster_authorized_operations,
 )
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leaders import leader_for
+from pipeline_broker.apis.leaders import Replicas, leader_for, replicas_for
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, pending_changes
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
@@ -204,7 +204,7 @@ def _partitions_of(call: Call, topic: Topic) -> list[PartitionResponse]:
     if not leadership.leads_all:
         return list(_partitions_in_cluster(call, topic, knows_listeners=knows_listeners))
     code, leader = leader_for(call, topic.name, 0, knows_listeners=knows_listeners)
-    replicas = tuple(leadership.replicas_of(topic.name, 0))
+    replicas = replicas_for(call, topic.name, 0)
     partitions = _shared_partitions(code, leader, replicas, topic.partitions)[: topic.partitions]
     for log in call.broker.logs.partitions(topic.name):
         if log.leader_epoch != leader.epoch and log.partition < len(partitions):
@@ -218,47 +218,45 @@ def _partitions_in_cluster(call: Call, topic: Topic, *, knows_listeners: bool) -
     shared = {}
     for first in set(alike):
         code, leader = leader_for(call, topic.name, first, knows_listeners=knows_listeners)
-        replicas = tuple(leadership.replicas_of(topic.name, first))
-        shared[first] = code, leader, replicas, _known_by_number(code, leader, replicas)
+        replicas = replicas_for(call, topic.name, first)
+        shared[first] = code, leader, tuple(map(list, replicas)), _known_by_number(code, leader, replicas)
     for index, first in enumerate(alike):
-        code, leader, replicas, known = shared[first]
+        code, leader, lists, known = shared[first]
         partition = known.get(index)
         if partition is None:
-            partition = known[index] = _partition(code, leader, list(replicas), index)
+            partition = known[index] = _partition(code, leader, lists, index)
         yield partition
 
 
-def _shared_partitions(
-    code: ErrorCode, leader: Leader, replicas: tuple[int, ...], count: int
-) -> list[PartitionResponse]:
+def _shared_partitions(code: ErrorCode, leader: Leader, replicas: Replicas, count: int) -> list[PartitionResponse]:
     """Return at least the first `count` partitions of any topic; all topics share them, so they must not be changed."""
     known = _known_partitions(code, leader, replicas)
-    nodes = list(replicas)
-    known.extend(_partition(code, leader, nodes, index) for index in range(len(known), count))
+    lists = tuple(map(list, replicas))  # shared, too
+    known.extend(_partition(code, leader, lists, index) for index in range(len(known), count))
     return known
 
 
-def _partition(code: ErrorCode, leader: Leader, nodes: list[int], index: int) -> PartitionResponse:
+def _partition(code: ErrorCode, leader: Leader, lists: Sequence[list[int]], index: int) -> PartitionResponse:
     return PartitionResponse(
         error_code=code,
         partition_index=index,
         leader_id=leader.broker_id,
         leader_epoch=leader.epoch,
-        replica_nodes=nodes,
-        isr_nodes=nodes,
-        offline_replicas=nodes if code else [],
+        replica_nodes=lists[0],
+        isr_nodes=lists[1],
+        offline_replicas=lists[2],
     )
 
 
 # The list grows to the partitions of the largest topic, at most PARTITIONS_MAX.
 @lru_cache(maxsize=KNOWN_MAX)
-def _known_partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...]) -> list[PartitionResponse]:
+def _known_partitions(code: ErrorCode, leader: Leader, replicas: Replicas) -> list[PartitionResponse]:
     return []
 
 
 # As above, but each broker leads only some partitions.
 @lru_cache(maxsize=KNOWN_MAX)
-def _known_by_number(code: ErrorCode, leader: Leader, replicas: tuple[int, ...]) -> dict[int, PartitionResponse]:
+def _known_by_number(code: ErrorCode, leader: Leader, replicas: Replicas) -> dict[int, PartitionResponse]:
     return {}
 
 

@@ -254,6 +254,25 @@ class Archive:
             counted = {name for one in segments for name in counted_names(folder, one)}
             self.store.delete([name for name in self._own_names(folder) if name not in counted])
 
+    def remove(self, folders: Mapping[bytes, str]) -> None:
+        """Remove partitions from the manifest, and delete their files.
+
+        Args:
+            folders: by journal key.
+
+        Raises:
+            OSError: the disk or the store failed.
+        """
+        self.make_durable()
+        manifests = [manifest for key in folders if (manifest := self.find(key)) is not None]
+        if manifests:
+            self.commit(Edit(self.lsn, dict.fromkeys(folders)))
+        for manifest in manifests:
+            for segment in manifest.segments:
+                self.reader.forget(manifest.folder, segment)  # as in `delete_files`
+        for folder in folders.values():
+            self._delete_folder(folder)
+
     def make_folders_free(self, folders: Mapping[bytes, str], check: Callable[[], object] = lambda: None) -> None:
         """Delete the files of deleted topics if new topics have the same folder names.
 

@@ -1,5 +1,7 @@
 """The log of one partition: offsets, producer state, and an index over journal and archive.
 
+Longer than most files: all parts of a log change together.
+
 Counterpart in Kafka: `UnifiedLog`, `LocalLog`.
 """
 
@@ -9,7 +11,7 @@ from typing import Final
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
+from pipeline_broker.log.errors import GivenUp, JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.journal.entry import Appended, JournalEntry
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.journal.offset_index import OffsetIndex
@@ -68,6 +70,7 @@ class PartitionLog:
         "epochs",
         "high_watermark",
         "index",
+        "is_given_up",
         "leader_epoch",
         "log_end_offset",
         "log_start_offset",
@@ -104,6 +107,7 @@ class PartitionLog:
         self.roll_seed = roll_seed + self.entry_key  # of the jitter of segment.jitter.ms; logs do not roll together
         self.epochs = FIRST_EPOCH
         self.leader_epoch = FIRST_EPOCH.latest  # of the batches that are appended
+        self.is_given_up = False  # nothing is appended any more, because another broker will lead the partition (C2)
         self.log_start_offset = 0
         self.log_end_offset = 0  # the next offset to assign
         self.high_watermark = 0  # records below it are durable, hence visible
@@ -177,6 +181,8 @@ class PartitionLog:
         Raises:
             LogError: the producer's epoch or sequence is wrong, or its transaction forbids the batch.
         """
+        if self.is_given_up:
+            raise self._given_up()
         _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta
@@ -234,7 +240,10 @@ class PartitionLog:
         Raises:
             InvalidProducerEpoch: the epoch is too low for the producer, see `ProducerStates.check_marker`.
             TransactionCoordinatorFenced: a coordinator with a higher epoch has written a marker.
+            GivenUp: another broker will lead the partition.
         """
+        if self.is_given_up:
+            raise self._given_up()
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
         offset = self.log_end_offset
         marker = EndMarker(committed, coordinator_epoch)
@@ -248,6 +257,9 @@ class PartitionLog:
         entry = JournalEntry(self, offset, offset, now_ms, (batch,), len(batch))
         self.log_end_offset = offset + 1
         return Appended(entry, offset, offset, now_ms if self.rules.append_time else -1)
+
+    def _given_up(self) -> GivenUp:
+        return GivenUp(f"{self.topic}-{self.partition} is led by another broker")
 
     @property
     def last_stable_offset(self) -> int:

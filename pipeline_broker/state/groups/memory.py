@@ -15,6 +15,7 @@ __all__ = [
     "OFFSET_BYTES",
     "SHARE_STATE_BYTES",
     "GroupMemory",
+    "GroupMemoryShare",
     "HeldBytes",
     "size_of_names",
     "sizes_of",
@@ -88,6 +89,45 @@ class GroupMemory:
             self.refused += 1
             return False
         return self.has_room(wanted_bytes - held_bytes)
+
+
+class GroupMemoryShare(GroupMemory):
+    """The memory of the groups of one coordinator, which counts in the total of all until `release`."""
+
+    __slots__ = ("_own", "_total")
+
+    def __init__(self, total: GroupMemory) -> None:
+        self._total, self._own = total, 0
+
+    @property
+    def bytes_held(self) -> int:
+        return self._total.bytes_held
+
+    @bytes_held.setter
+    def bytes_held(self, size_bytes: int) -> None:
+        self._own += size_bytes - self._total.bytes_held
+        self._total.bytes_held = size_bytes
+
+    @property
+    def bytes_max(self) -> int:
+        return self._total.bytes_max
+
+    @bytes_max.setter
+    def bytes_max(self, size_bytes: int) -> None:
+        self._total.bytes_max = size_bytes
+
+    @property
+    def refused(self) -> int:
+        return self._total.refused
+
+    @refused.setter
+    def refused(self, count: int) -> None:
+        self._total.refused = count
+
+    def release(self) -> None:
+        # Writes in progress still complete, and then count in no total.
+        self._total.bytes_held -= self._own
+        self._total = GroupMemory(self._total.bytes_max)
 
 
 class HeldBytes:

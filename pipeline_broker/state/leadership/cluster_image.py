@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import (
+    NO_NODE,
     NodeRecord,
     PartitionKey,
     PartitionRecord,
@@ -26,10 +27,12 @@ class ClusterImage:
 
     Attributes:
         nodes: the latest record of each member, by its id.
+        leaving: a member that gives its partitions up and gets no new ones; only the controller knows.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[int, NodeRecord] = {}
+        self.leaving = NO_NODE
         self._topics: dict[bytes, dict[int, PartitionRecord]] = {}
         self._led: Counter[int] = Counter()
         self._known: dict[PartitionRecord, PartitionRecord] = {}
@@ -86,5 +89,7 @@ class ClusterImage:
 
     @property
     def joined(self) -> list[int]:
-        """The ids of the members that serve, in ascending order."""
-        return sorted(node for node, record in self.nodes.items() if record.state is NodeState.JOINED)
+        """The ids of the members that can lead partitions, in ascending order."""
+        return sorted(
+            node for node, record in self.nodes.items() if record.state is NodeState.JOINED and node != self.leaving
+        )

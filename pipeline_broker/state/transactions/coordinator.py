@@ -329,6 +329,12 @@ class TransactionCoordinator:
             decisions.append(Decision(ErrorCode.NONE, known.transactional_id, later=_markers(aborted)))
         return decisions
 
+    def uncount(self) -> None:
+        """Remove this coordinator from `usage`, because another broker has its ids. It must not be used afterwards."""
+        self.usage.ids -= len(self._transactions)
+        self.usage.open_ids -= len(self._partitions)
+        self.usage.open_partitions -= sum(self._partitions.values())
+
     # Decisions
 
     def _open_transactions(self) -> list[Transaction]:
