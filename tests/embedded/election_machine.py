@@ -44,12 +44,14 @@ class Partition:
         self.entries = []  # value, number of its transaction or None; None for a marker
         self.starts = {0: 0}  # by epoch: the offset at which it began, if it has entries
         self.log_start = 0
+        self.former = set()
 
     @property
     def end(self):
         return len(self.entries)
 
     def elect(self, node):
+        self.former.add(self.leader)
         self.leader, self.epoch = node, self.epoch + 1
 
     def append(self, *entries):
@@ -85,6 +87,8 @@ class ElectionMachine(RuleBasedStateMachine):
         self.sequences, self.last = [0 for _ in PARTITIONS], {}
         self.transaction, self.ended, self.numbers = None, {}, itertools.count()
         self.committed = {}
+        for number in PARTITIONS:
+            self.write(number, 1)
 
     def disconnect(self, node):
         if node in self.clients:
@@ -149,20 +153,36 @@ class ElectionMachine(RuleBasedStateMachine):
         self.cluster.stop(self.cluster.brokers[node - 1])
         self.running.remove(node)
         self.disconnect(node)
+        for number in PARTITIONS:
+            self.write_again(number)
 
-    @rule(node=st.sampled_from(NODES))
-    def start(self, node):
-        if node not in self.running and (node == 1 or 1 in self.running):
+    @rule(choice=st.integers(0, 1))
+    def start(self, choice):
+        stopped = [node for node in NODES if node not in self.running and (node == 1 or 1 in self.running)]
+        if stopped:
+            node = stopped[choice % len(stopped)]
             self.cluster.start(self.cluster.brokers[node - 1])
             self.running.add(node)
 
-    @rule(node=st.sampled_from(NODES), number=st.sampled_from(PARTITIONS))
-    def move(self, node, number):
+    @rule(choice=st.integers(0, 2), number=st.sampled_from(PARTITIONS))
+    def move(self, choice, number):
         partition = self.partitions[number]
-        if 1 not in self.running or node not in self.running or not self.led(number):
+        others = [*sorted(self.running - {partition.leader}), partition.leader]
+        self.move_to(number, others[choice % len(others)])
+
+    @rule(number=st.sampled_from(PARTITIONS))
+    def move_back(self, number):
+        for node in sorted(self.partitions[number].former & self.running)[:1]:
+            self.move_to(number, node)
+
+    def move_to(self, number, node):
+        partition = self.partitions[number]
+        if 1 not in self.running or not self.led(number):
             return
         if node != partition.leader:
-            self.about("a return to a former leader" if any(partition.entries) and partition.epoch else "a move")
+            self.about("a move")
+            if any(partition.entries) and node in partition.former:
+                self.about("a return to a former leader")
             partition.elect(node)
         self.cluster.move_leader(self.topic, number, self.cluster.brokers[node - 1])
 
@@ -314,9 +334,12 @@ class ElectionMachine(RuleBasedStateMachine):
             partition = self.partitions[number]
             leader, replicas = self.on(node, self._leader, number)
             assert replicas == partition.candidates
-            # Without a controller no broker learns that another one has stopped.
-            assert leader in {partition.leader, -1 if 1 in self.running or partition.leader == 1 else partition.leader}
-            assert leader == partition.leader or not self.led(number)
+            if self.led(number):
+                assert leader == partition.leader
+            elif 1 in self.running:
+                assert leader == -1
+            else:  # without a controller no broker learns that another one has stopped
+                assert leader in {-1, partition.leader}
 
     @invariant()
     def records_stay(self):
@@ -330,6 +353,11 @@ class ElectionMachine(RuleBasedStateMachine):
             visible = [(at, value) for at, (value, of) in decided if of is None or self.ended[of]]
             shown = self.cluster.records(self.topic, partition=number)
             assert [(it.offset, it.value.decode()) for it in shown] == visible
+
+    def check(self):
+        for fact in (self.all_brokers_show_the_leaders, self.offsets_and_epochs_stay, self.offsets_stay):
+            fact()
+        self.records_stay()
 
     def is_decided(self, numbered):
         _, entry = numbered
