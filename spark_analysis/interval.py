@@ -64,7 +64,6 @@ class Ratio(Estimate):
 
     @property
     def width(self) -> float | None:
-        """The upper end of the interval over the lower end."""
         return None if self.low is None or self.high is None else self.high / self.low
 
     @property

@@ -35,7 +35,6 @@ class Judgement(enum.Enum):
 
 
 def judge(ratio: Ratio) -> Judgement:
-    """Judge a ratio for which above 1 is better."""
     if ratio.low is None or ratio.high is None:
         return Judgement.UNDECIDED
     if ratio.below:

@@ -95,7 +95,6 @@ class Comparison:
 
     @cached_property
     def cells_of_noise(self) -> dict[Cell, CellFigures]:
-        """The A/A cells, one for both sides of a load."""
         # A/A has cells of its own, because its runs would otherwise count twice for a mode.
         return self._cells([run for run in self.figures.runs if run.of_itself])
 

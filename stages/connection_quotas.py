@@ -192,7 +192,6 @@ class ConnectionQuotas:
 
     @property
     def total(self) -> int:
-        """Number of counted connections that were not released."""
         return self._server.connections
 
     @property

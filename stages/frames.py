@@ -72,7 +72,6 @@ class FrameReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """Number of received bytes that `next_frame` has not returned."""
         return len(self._data) - self._position + self._filled
 
     def abandon(self) -> None:

@@ -47,5 +47,4 @@ class LoopTurns:
         self._turns[name] = TurnsOf(name, max(before.longest_seconds, seconds), before.long_count + is_long)
 
     def statistics(self) -> tuple[TurnsOf, ...]:
-        """Return the recorded turns, the longest first."""
         return tuple(sorted(self._turns.values(), key=lambda turns: turns.longest_seconds, reverse=True))

@@ -394,5 +394,4 @@ class RequestChannel:
         self._note_depletion()
 
     def statistics(self) -> list[RequestQueueStatistics]:
-        """Return one entry for each queue, including retired ones."""
         return [queue.statistics() for queue in (*self.queues, *self.retired)]

@@ -123,7 +123,6 @@ class ServedListener:
             await self._accepting_ended.wait()
 
     def close_source(self) -> None:
-        """Close the listening socket if `accept` never ran."""
         if self._source is not None and self._accepting is None:
             self._source.close()
 

@@ -178,7 +178,6 @@ class SocketServer:
                 part.observe(timeline)
 
     def submit(self, submission: Submission) -> None:
-        """Commit entries that belong to no request."""
         self.committer.submit(submission)
         self.committer.start_commit()
 

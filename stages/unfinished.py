@@ -55,7 +55,6 @@ class _Work:
         self._continue = continue_
 
     def go_on(self, value: Any = None, error: Exception | None = None) -> None:
-        """Schedule the next step, unless it is already scheduled."""
         if self.outcome is None:
             self.outcome = value, error
             self._continue(self)

@@ -46,7 +46,6 @@ class Kept:
         self._budget._release(self, self._holder)  # noqa: SLF001 - both classes are one concept
 
     def drop(self) -> None:
-        """Give the bytes back and call the owner's `drop`."""
         self.release()
         self._drop()
 

@@ -65,7 +65,6 @@ class ClusterMembers:
 
     @property
     def generation(self) -> int:
-        """The number of this process; 0 before it has joined."""
         node = self.image.nodes.get(self.broker_id)
         return 0 if node is None else node.generation
 

@@ -42,7 +42,6 @@ class LeaderChanges:
         self._fetches = fetches
 
     def give_up(self, key: PartitionKey) -> PartitionLog | None:
-        """End to append to a partition and to read it (C2, C3); return its log, None if this broker has none."""
         topic = self._topics.by_id(key.topic_id)
         log = None if topic is None else self._logs.give_up(topic.name, key.partition)
         if log is None:
@@ -54,7 +53,6 @@ class LeaderChanges:
         return log
 
     def begin_epochs(self, topic: Topic, partitions: Collection[int]) -> None:
-        """Append in the epoch of the leadership from now on."""
         known = self._members.image.partitions(topic.topic_id)
         for partition in partitions:
             record = known.get(partition)
@@ -63,7 +61,6 @@ class LeaderChanges:
                 log.begin_epoch(record.epoch, log.log_end_offset)
 
     def load(self, topic: Topic, partitions: Collection[int], replay: StateReplay, now_ms: int) -> None:
-        """Replay the records of a coordinator's partitions that another broker has handed over."""
         coordinator = self._coordinators.get(topic.name)
         if coordinator is None:
             self._logs.replay_attached(replay, replay.is_state)

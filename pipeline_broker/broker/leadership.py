@@ -93,7 +93,6 @@ class Leadership:
         return self.leader_of(topic, partition).broker_id
 
     def in_sync(self, topic: str, partition: int) -> list[int]:
-        """Return the replicas that are up; as in Kafka, the last leader stays in sync."""
         return self.replicas_of(topic, partition)
 
     def replicas_of(self, topic: str, partition: int) -> list[int]:  # noqa: ARG002 - one broker has all partitions

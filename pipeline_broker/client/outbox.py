@@ -152,7 +152,6 @@ class Outbox:
         self.count += len(records)
 
     def ready(self) -> list[int]:
-        """Return the partitions with a batch that may be sent now."""
         return [partition for partition, queue in self._queues.items() if queue.is_ready(self._in_flight_max)]
 
     def is_ready(self, partition: int, leader: int) -> bool:

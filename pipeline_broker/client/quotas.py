@@ -91,7 +91,6 @@ async def alter_quotas(cluster: ClusterClient, entity: Entity, changes: Mapping[
 
 
 def quota_text(value: float) -> str:
-    """Format the value of a quota, without decimals if it is whole."""
     return f"{value:g}" if value % 1 else f"{value:.0f}"
 
 

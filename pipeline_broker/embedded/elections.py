@@ -64,7 +64,6 @@ class Elections:
         return _image_of(self._controller.running.broker)
 
     def led_by(self, node_id: int) -> list[PartitionKey]:
-        """Return the partitions of a broker that another living replica can lead."""
         found = []
         for topic in self._controller.running.broker.topics.all():
             for number, record in self._image.partitions(topic.topic_id).items():
@@ -83,7 +82,6 @@ class Elections:
         return {node for node in record.candidates if node != without and not self._brokers[node].is_stopped}
 
     async def leave(self, node_id: int) -> None:
-        """Have other replicas lead the partitions of a broker that is about to stop."""
         self._image.leaving = node_id
         # Topics may have been decided before, and are durable after `settle`.
         await self._controller.current_run.settle()
@@ -95,7 +93,6 @@ class Elections:
         self._image.leaving = NO_NODE
 
     async def move(self, key: PartitionKey, node_id: int) -> None:
-        """Have another living replica lead a partition of a running broker."""
         record = self.wanted(key, node_id)
         if record is not None and not self._brokers[record.leader].is_stopped:
             await self._hand_over(record.leader, [(key, node_id)])

@@ -207,7 +207,6 @@ class LogManager:
 
     @property
     def is_any_leaving(self) -> bool:
-        """True if `forget_some` has deleted logs to release."""
         return bool(self._leaving)
 
     def forget_some(self, count_max: int) -> list[PartitionLog]:

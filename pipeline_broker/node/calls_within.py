@@ -65,8 +65,7 @@ class _Slot:
 
     def end_work(self, abandon: Callable[[], None]) -> None: ...
 
-    def throttle(self, seconds: float) -> None:
-        """Do nothing: quotas are for clients."""
+    def throttle(self, seconds: float) -> None: ...  # quotas are for clients
 
     def take_deferred(self) -> Request | None:
         return None

@@ -73,8 +73,7 @@ class Controller:
     ) -> None:
         self._peers.ask(node_id, request, response_type, done)
 
-    def connection_closed(self, session: object) -> None:
-        """Do nothing: the controller forwards no requests."""
+    def connection_closed(self, session: object) -> None: ...  # the controller forwards no requests
 
     @property
     def _broker(self) -> Broker:

@@ -136,7 +136,6 @@ class Observers:
         server.observe(self.timeline)
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
-        """Report to the timeline of a publisher, too; None stops that."""
         self._publishing = timeline
         server.observe(self.timeline)
 

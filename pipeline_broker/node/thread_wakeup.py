@@ -26,7 +26,6 @@ class ThreadWakeup:
         self._called.set()
 
     def begin(self) -> None:
-        """Accept calls, for tasks of the current Trio run."""
         self._token = trio.lowlevel.current_trio_token()
 
     def end(self) -> None:

@@ -155,7 +155,6 @@ class Writer(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """True if another broker owns the log now."""
         return self.fence is not None
 
     @property

@@ -51,7 +51,6 @@ class Rate:
         self._total = 0.0  # the sum of all windows; exact for bytes, because these are whole numbers
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add a value; a negative value takes back an earlier one."""
         recorded = self._recorded
         if not recorded or now_ms - recorded[-1].began_ms >= self._windows.size_ms:
             recorded.append(_Window(now_ms, now_ms))

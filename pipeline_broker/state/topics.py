@@ -144,7 +144,6 @@ class TopicCatalogue:
         return Topic(new.name, new.topic_id, partitions, dict(new.configs))
 
     def factor_of(self, new: NewTopic) -> int:
-        """Return the replication factor that a new topic gets."""
         if new.assignments:
             return len(new.assignments[0][1])
         return self._placement.factor_of(new.name, new.replication_factor)

@@ -41,8 +41,6 @@ CallSite: TypeAlias = tuple[Any, ...]
 
 
 class _Count:
-    """The messages of one call site since the clock read `began`."""
-
     __slots__ = ("began", "last", "omitted", "passed")
 
     def __init__(self, began: float) -> None:

@@ -231,7 +231,6 @@ def json_or_not_found(content: Any, what: str) -> Steps[Answer]:
 
 
 def event(content: Any, name: str = "message") -> bytes:
-    """Build a server-sent event (HTML standard, section 9.2)."""
     # Compact JSON has no line breaks, so it fits in one `data` line.
     return f"event: {name}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()
 

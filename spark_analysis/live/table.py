@@ -94,7 +94,6 @@ class ShownTable:
             self._show()
 
     def end(self) -> None:
-        """Write the table if the output is not a terminal."""
         if not self._output.isatty() and self.has_windows:
             self._show()
 

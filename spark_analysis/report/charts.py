@@ -121,7 +121,6 @@ def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) 
 
 
 def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
-    """Return a linear axis from 0 with about five round ticks."""
     step = 10.0 ** math.floor(math.log10(max(high, 1e-9) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if step * factor * 6 >= high)
     marks = [step * place for place in range(math.ceil(high / step) + 1)]

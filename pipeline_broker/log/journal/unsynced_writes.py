@@ -82,7 +82,6 @@ class UnsyncedWrites:
             self.segments.clear()
 
     def durable_lsn(self, next_lsn: int) -> int:
-        """Return the LSN below which every entry is on the disk."""
         # Commits are entered in LSN order, so the first key is the lowest.
         oldest = next(iter(self._commits), next_lsn)
         return oldest if self._relaxed is None else min(oldest, self._relaxed[0])

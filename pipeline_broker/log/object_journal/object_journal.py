@@ -368,11 +368,9 @@ class ObjectJournal:
 
     # Archiving and recycling of complete segments
 
-    def sync_written(self) -> None:
-        """Do nothing: `sync` stores every commit."""
+    def sync_written(self) -> None: ...  # `sync` stores every commit
 
-    def prepare_ahead(self) -> None:
-        """Do nothing: an object store needs no preparation."""
+    def prepare_ahead(self) -> None: ...  # an object store needs no preparation
 
     def seal(self) -> None:
         with self._changed:

@@ -65,7 +65,6 @@ class ComparedStore:
             raise ExperimentError(f"the store {self.url} cannot be used: {error}") from None
 
     def clear(self) -> None:
-        """Delete the brokers' objects; print a note if that fails."""
         if self.kind == "memory":
             return
         if self.kind == "file":

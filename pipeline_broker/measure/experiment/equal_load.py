@@ -19,7 +19,6 @@ BEHIND = "behind"
 
 
 def open_cells(results: Results) -> list[Cell]:
-    """Return the open loops of both sides, the lightest first."""
     cells = [cell for cell in results.compared() if cell.is_open]
     return sorted(cells, key=lambda it: (it.client, it.connections, it.in_flight, results.side(it, 0).due_per_s))
 

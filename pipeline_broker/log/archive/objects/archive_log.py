@@ -195,8 +195,7 @@ class ArchiveLog:
         """A number that no other owner of this log has."""
         return self._writer.writer.generation
 
-    def make_durable(self) -> None:
-        """Do nothing: all slots that were read are durable."""
+    def make_durable(self) -> None: ...  # all slots that were read are durable
 
     def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
         with self._committing:

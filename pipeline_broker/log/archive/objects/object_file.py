@@ -41,7 +41,6 @@ class ObjectFile:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes in memory for which no upload has started."""
         return sum(each.size_bytes for each in self.pieces if is_pending(each))
 
     @property

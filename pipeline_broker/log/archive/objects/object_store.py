@@ -20,13 +20,7 @@ from pipeline_broker.log.archive.store import NO_ORIGINS, split_name
 from pipeline_broker.log.errors import ShortFile
 from pipeline_broker.log.journal.journal_port import StoredObject
 from pipeline_broker.objects.block_cache import BlockCache
-from pipeline_broker.objects.store import (
-    UPLOAD_PART_BYTES,
-    Missing,
-    ObjectStore,
-    ObjectStoreError,
-    delete_all,
-)
+from pipeline_broker.objects.store import UPLOAD_PART_BYTES, Missing, ObjectStore, ObjectStoreError, delete_all
 
 __all__ = ["FileLog", "ObjectSegmentStore"]
 
@@ -226,7 +220,6 @@ class ObjectSegmentStore:
         self.delete(names)
 
     def free_bytes(self) -> int:
-        """Return a huge number: an object store is never full."""
         return 1 << 62
 
     def close(self) -> None:

@@ -362,7 +362,6 @@ class ShareGroups:
         return Outcome()
 
     def unload(self, now_ms: int) -> Outcome:
-        """Do nothing: requests to share groups are never parked."""
         del now_ms
         return Outcome()
 
@@ -410,8 +409,7 @@ class ShareGroups:
         del now_ms
         group.is_deleted = False
 
-    def topic_changed(self) -> None:
-        """Do nothing: each heartbeat checks the topics."""
+    def topic_changed(self) -> None: ...  # each heartbeat checks the topics
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:

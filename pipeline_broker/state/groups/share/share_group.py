@@ -137,7 +137,6 @@ class ShareGroup:
         return len(self.members) > MEMBERS_AT_ONCE_MAX
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Refuse every commit: share groups have no committed offsets."""
         del request
         return ErrorCode.GROUP_ID_NOT_FOUND
 
