@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pipeline_broker import EmbeddedBrokerError, EmbeddedCluster, RefusedError
 from tests.clients.kafka_python_client import kafka
 from tests.crashes.lengths import examples
-from tests.embedded.clusters import create_replicated, led_by, metadata
+from tests.embedded.clusters import create_replicated, led_by, metadata, wait_until
 from tests.embedded.election_machine import PARTITIONS as PARTITIONS_OF_MACHINE
 from tests.embedded.election_machine import ElectionMachine
 
@@ -158,7 +158,7 @@ def test_a_producer_and_a_group_of_kafka_python_continue(cluster, replicated):
     consumer = kafka.KafkaConsumer(
         replicated, bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", retry_backoff_ms=10
     )
-    futures, received, is_over = [], [], threading.Event()
+    futures, received, is_over, is_received = [], [], threading.Event(), threading.Event()
 
     def send():
         for number in itertools.count():
@@ -167,7 +167,7 @@ def test_a_producer_and_a_group_of_kafka_python_continue(cluster, replicated):
                 break
 
     def receive():
-        while not is_over.is_set() or len(set(received)) < len(futures):
+        while not is_received.is_set():
             for records in consumer.poll(50).values():
                 received.extend(int(record.value) for record in records)
         consumer.commit()
@@ -179,17 +179,21 @@ def test_a_producer_and_a_group_of_kafka_python_continue(cluster, replicated):
         restart_each(cluster, cluster.stop)
     finally:
         is_over.set()
-        for thread in threads:
-            thread.join()
-    for future in futures:
-        future.get(SECONDS_MAX)
+        threads[0].join()
+        try:
+            for future in futures:
+                future.get(SECONDS_MAX)
+            wait_until(lambda: len(set(received)) == len(futures))
+        finally:
+            is_received.set()
+            threads[1].join()
+            producer.close()
+            consumer.close()
     sent = list(range(len(futures)))
     # Without idempotence, a batch may be written again after its answer was lost.
     assert sorted({int(it.value) for it in cluster.records(replicated)}) == sent
     assert sorted(set(received)) == sent
     cluster.wait_committed("g")
-    producer.close()
-    consumer.close()
 
 
 def test_transactions_commit_and_abort_across_elections(cluster, replicated):
