@@ -93,7 +93,7 @@ def declared_metrics() -> list[DeclaredMetric]:
         nothing,
         server,
         store=lambda: store_families(nothing),
-        partitions=lambda: partition_families((), lambda _: (), nothing, can_write=True),
+        partitions=lambda: partition_families((), lambda _: (), nothing, partitions_of_all=0, can_write=True),
     )
     found = []
     for family in metrics._families():  # noqa: SLF001 - the text of a scrape omits metrics without a value

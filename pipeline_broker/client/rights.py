@@ -92,10 +92,12 @@ def missing_right(code: int) -> str:
         return ""
     operation = OPERATIONS[resource].get(_ANSWERED.get())
     needed, resources = _NEEDED.get()
-    if _ANSWERED.get() and resource in resources and operation in {needed, "describe", None}:
+    is_creating = not _ANSWERED.get()
+    if resource in resources and operation in {needed, "describe", None} and (needed == "write" or not is_creating):
         places = " and ".join(f"on the {each}" for each in resources)
         grants = f"`acls add --operation {needed}` grants it, which includes describe"
-        return f"The client needs the right to {needed} {places}; {grants}."
+        creation = " A new topic also needs create." if is_creating else ""
+        return f"The client needs the right to {needed} {places}; {grants}.{creation}"
     if operation is None:
         return f"The client lacks a right on the {resource}; `acls add` grants it."
     return f"The client lacks the right to {operation} on the {resource}; `acls add --operation {operation}` grants it."

@@ -320,6 +320,9 @@ class BrokerListeners:
             StartError: no listener can be served.
         """
         self._users, self._failed_logins = users, failed_logins
+        if failed_logins is not None:
+            for each in filter(lambda listener: listener.is_sasl, config.listener_configs):
+                failed_logins.expect((each.name, mechanism) for mechanism in each.mechanisms)
         for name in self.surplus(config):
             self.forget(name)
         for listener in config.listener_configs:

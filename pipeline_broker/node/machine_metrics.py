@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import urllib.parse
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import trio
 
@@ -14,7 +15,7 @@ from pipeline_broker.node.metrics_endpoint import serve_metrics
 from pipeline_broker.security.http_security import HttpSecurity
 from pipeline_broker.telemetry.merged_metrics import merge_metrics
 
-__all__ = ["MachineMetrics"]
+__all__ = ["BrokerState", "MachineMetrics"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +23,18 @@ SCRAPE_SECONDS = 3.0
 """Time for all brokers to answer a scrape; one that does not is missing in the text."""
 ANSWER_BYTES_MAX = 64 << 20
 EDGE_BYTES = 256 << 20
-UP_HEAD = """# HELP pipeline_broker_up 1 while a broker serves and answers its supervisor
+STATE = """# HELP pipeline_broker_up 1 while a broker serves and answers its supervisor
 # TYPE pipeline_broker_up gauge
+pipeline_broker_up {is_up:d}
+# HELP pipeline_broker_ends_total Ends of the broker's process, including kills because it was silent
+# TYPE pipeline_broker_ends_total counter
+pipeline_broker_ends_total {ends}
 """
+
+
+class BrokerState(NamedTuple):
+    is_up: bool
+    ends: int
 
 
 class MachineMetrics:
@@ -41,7 +51,7 @@ class MachineMetrics:
         self._security = security
         self.urls: dict[int, str] = {}
         self._texts: Mapping[int, str] = {}
-        self._states: Callable[[], Mapping[int, bool]] = dict
+        self._states: Callable[[], Mapping[int, BrokerState]] = dict
 
     async def run(
         self,
@@ -50,13 +60,13 @@ class MachineMetrics:
         names: tuple[str, ...],
         *,
         not_ready: Callable[[], str | None],
-        states: Callable[[], Mapping[int, bool]],
+        states: Callable[[], Mapping[int, BrokerState]],
         task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled.
 
         Args:
-            states: returns whether each broker is up, by its id.
+            states: returns the state of each broker, by its id.
 
         Raises:
             UnavailableError: the port is not available.
@@ -80,14 +90,16 @@ class MachineMetrics:
         header = "" if users is None else f"Authorization: {users.authorization}\r\n"
         with trio.move_on_after(SCRAPE_SECONDS):
             async with trio.open_nursery() as nursery:
-                for node_id, is_up in self._states().items():
-                    if is_up and node_id in self.urls:
+                for node_id, state in self._states().items():
+                    if state.is_up and node_id in self.urls:
                         nursery.start_soon(_scrape_one, node_id, self.urls[node_id], texts, header)
         self._texts = texts
 
     def _render(self) -> Steps[bytes]:
-        states = self._states().items()
-        texts = {node: f"{UP_HEAD}pipeline_broker_up {is_up:d}\n{self._texts.get(node, '')}" for node, is_up in states}
+        texts = {
+            node_id: STATE.format_map(state._asdict()) + self._texts.get(node_id, "")
+            for node_id, state in self._states().items()
+        }
         return (yield from merge_metrics(texts))
 
 

@@ -79,7 +79,11 @@ class Metrics:
             groups=lambda: offsets_of_groups(broker, GROUPS_MAX),
             store=_store_families(broker),
             partitions=lambda: partition_families(
-                broker.topics.names(), broker.logs.partitions, broker.leadership, can_write=broker.can_write
+                broker.topics.names(),
+                broker.logs.partitions,
+                broker.leadership,
+                partitions_of_all=broker.topics.partitions,
+                can_write=broker.can_write,
             ),
         )
         host, port = self._address

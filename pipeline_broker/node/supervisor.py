@@ -22,7 +22,7 @@ from pipeline_broker.node.cluster_role import CONTROLLER_ID
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.file_renewal import FileRenewal
 from pipeline_broker.node.heartbeat import BEAT_SECONDS, HUNG_SECONDS, Silence
-from pipeline_broker.node.machine_metrics import MachineMetrics
+from pipeline_broker.node.machine_metrics import BrokerState, MachineMetrics
 from pipeline_broker.node.service_manager import NOTIFY_VARIABLE, notify
 from pipeline_broker.security.http_security import NO_SECURITY, HttpSecurity
 from pipeline_broker.telemetry.log_lines import announced, of_broker
@@ -52,6 +52,7 @@ class _BrokerProcess:
         port: the port of its first listener, which it keeps over restarts.
         is_ready: True while it serves.
         is_down: True while it stays down.
+        ends: number of its ends.
         deaths: times of its latest ends.
     """
 
@@ -62,6 +63,7 @@ class _BrokerProcess:
     ready_line: str = ""
     is_down: bool = False
     last_error: str = ""
+    ends: int = 0
     deaths: deque[float] = attrs.Factory(lambda: deque(maxlen=DEATHS_MAX))
     silence: Silence = attrs.Factory(Silence)
 
@@ -160,8 +162,8 @@ class _Supervisor:
         ]
         return f"without broker {', '.join(missing)}" if missing else None
 
-    def _states(self) -> dict[int, bool]:
-        return {broker.node_id: broker.is_up for broker in self.brokers}
+    def _states(self) -> dict[int, BrokerState]:
+        return {broker.node_id: BrokerState(broker.is_up, broker.ends) for broker in self.brokers}
 
     async def _check_regularly(self) -> None:
         while True:
@@ -228,6 +230,7 @@ class _Supervisor:
                 break
             if not was_ready and not self._is_serving:
                 raise StartError(broker.last_error or f"broker {broker.node_id} ended with exit code {code}")
+            broker.ends += 1
             broker.deaths.append(trio.current_time())
             if len(broker.deaths) == DEATHS_MAX and broker.deaths[-1] - broker.deaths[0] < DEATHS_SECONDS:
                 await self._stay_down(broker)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import attrs
@@ -80,6 +80,11 @@ class Refusals:
         self.left_out = 0
         self._clock_ms = clock_ms
         self._sources: OrderedDict[tuple[str, ...], _Source] = OrderedDict()  # newest last
+
+    def expect(self, kinds: Iterable[Kind]) -> None:
+        # A counter that appears with its first refusal has no increase in Prometheus.
+        for kind in kinds:
+            self.by_kind[kind] += 0
 
     def add(self, kind: Kind, source: tuple[str, ...], name: str, reason: str = "") -> None:
         self.by_kind[kind] += 1

@@ -71,7 +71,12 @@ def _rows(node_id: int) -> tuple[tuple[str, str, _Value], ...]:
 
 
 def partition_families(
-    topics: Sequence[str], logs_of: Callable[[str], Sequence[_Log]], leadership: _Leadership, *, can_write: bool
+    topics: Sequence[str],
+    logs_of: Callable[[str], Sequence[_Log]],
+    leadership: _Leadership,
+    *,
+    partitions_of_all: int,
+    can_write: bool,
 ) -> Families:
     """Yield the metrics of at most PARTITIONS_MAX partitions, and of the cluster; None where other tasks may run.
 
@@ -81,6 +86,7 @@ def partition_families(
         topics: the names of all topics; a copy, which must not change between two steps.
         logs_of: returns the logs of a topic; empty if the topic was deleted.
         leadership: the brokers of the cluster, as this broker knows them.
+        partitions_of_all: number of the partitions of all brokers.
         can_write: whether the disk or the store accepts records.
     """
     partitions = 0
@@ -114,7 +120,7 @@ def partition_families(
         "pipeline_broker_partitions_left_out", "Partitions beyond the limit of a scrape.", Sample(partitions - shown)
     )
     yield from _broker_families(leadership, active)
-    yield from _cluster_families(len(topics), partitions, can_write=can_write)
+    yield from _cluster_families(len(topics), partitions, partitions_of_all, can_write=can_write)
 
 
 def _broker_families(leadership: _Leadership, active: int) -> Iterator[Family]:
@@ -136,10 +142,10 @@ def _broker_families(leadership: _Leadership, active: int) -> Iterator[Family]:
         yield gauge(f"{CONTROLLER}{name}", explanation, Sample(int(value)))
 
 
-def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Iterator[Family]:
+def _cluster_families(topics: int, partitions: int, of_all: int, *, can_write: bool) -> Iterator[Family]:
     offline = 0 if can_write else 1
     for name, explanation, value in (
-        (f"{REPLICAS}partitioncount", "Partitions of all topics (PartitionCount).", partitions),
+        (f"{REPLICAS}partitioncount", "Partitions on this broker (PartitionCount).", partitions),
         (f"{REPLICAS}leadercount", "Partitions that this broker leads: all (LeaderCount).", partitions),
         (f"{REPLICAS}underreplicatedpartitions", "Partitions with missing replicas: 0 (UnderReplicatedPartitions).", 0),
         (
@@ -159,7 +165,7 @@ def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Itera
         ),
         (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment: 0 (ReassigningPartitions).", 0),
         (f"{CONTROLLER}globaltopiccount", "Topics (GlobalTopicCount).", topics),
-        (f"{CONTROLLER}globalpartitioncount", "Partitions (GlobalPartitionCount).", partitions),
+        (f"{CONTROLLER}globalpartitioncount", "Partitions of all brokers (GlobalPartitionCount).", of_all),
         (
             f"{CONTROLLER}preferredreplicaimbalancecount",
             "Partitions that another broker leads: 0 (PreferredReplicaImbalanceCount).",

@@ -72,5 +72,8 @@ def _check_needed_rights():
     note_answered(MetadataRequest(None, allow_auto_topic_creation=True))
     assert missing_right(TOPIC_REFUSED) == GENERAL
     note_needed("write", "topic")
+    note_answered(MetadataRequest(None, allow_auto_topic_creation=True))
+    assert missing_right(TOPIC_REFUSED).startswith("The client needs the right to write on the topic; ")
+    assert missing_right(TOPIC_REFUSED).endswith(" A new topic also needs create.")
     note_answered(FetchRequest(topics=[]))
     assert "the right to read on the topic;" in missing_right(TOPIC_REFUSED), "another right than the noted one"

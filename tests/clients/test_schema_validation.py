@@ -73,7 +73,7 @@ def test_after_a_restart_the_schemas_are_known_to_the_first_record(broker_proces
 
 def test_in_a_cluster_the_setting_is_refused(broker_process):
     broker = broker_process(arguments=["--brokers", "2", "--schema-registry", "0"])
-    with pytest.raises(KafkaException, match="and without --brokers"):
+    with pytest.raises(KafkaException, match="serve without --brokers"):
         create(broker, "t")
 
 

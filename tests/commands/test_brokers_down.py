@@ -168,6 +168,7 @@ def test_a_broker_that_dies_again_and_again_stays_down_until_a_hangup_and_the_ot
     assert reason(url) == f"without broker {node_id}"
     wait(lambda: alerts(url) == {"pipeline_broker_up", "kafka_controller_kafkacontroller_offlinepartitionscount"})
     scraped = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
+    assert f'pipeline_broker_ends_total{{broker="{node_id}"}} {DEATHS_MAX}' in scraped
     assert f'kafka_controller_kafkacontroller_fencedbrokercount{{broker="{other}"}} 1' in scraped
     assert f'kafka_controller_kafkacontroller_activebrokercount{{broker="{other}"}} 1' in scraped
     assert f'kafka_controller_kafkacontroller_offlinepartitionscount{{broker="{other}"}} 1' in scraped

@@ -241,7 +241,7 @@ EQUIVALENT: dict[str, str] = {
     "position": ("a frame that says it goes beyond the end is found too short when it is read"),
     f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
     "damage.position": "what begins at the same place is the same damage",
-    f"{OBJECTS}/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._new_name: self._objects_made += 1 -> self._objects_made -= "
     "1": "a name is drawn: the number in it is for who reads a listing",
     f"{LOG}/archive/segment_file.py verified_batches: segment.size_bytes - position -> segment.size_bytes + position": (
         "a batch that goes beyond the end is not whole there, which is the same damage"

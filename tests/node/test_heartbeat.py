@@ -63,11 +63,11 @@ def run_for(machine, seconds, *beats):
 
 def test_a_silent_broker_is_shown_and_logged_once_and_is_up_again_with_its_next_sign_of_life(machine, caplog):
     run_for(machine, SILENT_SECONDS + 2.5)
-    assert machine._states() == {1: False, 2: False}
+    assert {node: it.is_up for node, it in machine._states().items()} == {1: False, 2: False}
     assert machine._not_ready() == "without broker 1 (not answering), 2"
     machine.brokers[0].heard()
     machine.brokers[0].heard()
-    assert machine._states() == {1: True, 2: False}
+    assert {node: it.is_up for node, it in machine._states().items()} == {1: True, 2: False}
     assert machine._not_ready() == "without broker 2"
     assert [record.getMessage() for record in caplog.records] == [
         "broker 1 (process 7) has not answered for 5 s. It is killed and started again after 30 s",
@@ -84,7 +84,7 @@ def test_a_hung_broker_is_killed_once_and_one_that_starts_up_is_not(machine, cap
 
 def test_a_sign_of_life_in_time_leaves_no_line(machine, caplog):
     run_for(machine, 3 * SILENT_SECONDS, *(number * (SILENT_SECONDS - 1.5) for number in range(1, 5)))
-    assert machine._states()[1]
+    assert machine._states()[1].is_up
     assert not caplog.records
 
 

@@ -12,7 +12,8 @@ WITHOUT_VALUE = {
     "pipeline_broker_failed_logins_total",  # nobody was refused
     "pipeline_broker_denials_total",
     "pipeline_broker_standby",  # of a standby only
-    "pipeline_broker_up",  # of a cluster only
+    "pipeline_broker_up",  # of a cluster only, as the next one
+    "pipeline_broker_ends_total",
 }
 """A metric without a value has no lines."""
 DOCUMENT = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")

@@ -36,6 +36,14 @@ def test_equal_refusals_are_one_row_with_the_latest_time_and_reason():
     assert refusals.by_kind == {PLAIN: 3, ("SASL", "TLS"): 1}
 
 
+def test_expected_kinds_are_counted_from_zero_and_keep_their_counts():
+    refusals = ticking()
+    refusals.add(PLAIN, HOME, "alice")
+    refusals.expect([PLAIN, ("SASL", "OAUTHBEARER")])
+    assert refusals.by_kind == {PLAIN: 1, ("SASL", "OAUTHBEARER"): 0}
+    assert list(refusals.by_kind) == [PLAIN, ("SASL", "OAUTHBEARER")]
+
+
 def test_a_source_that_tries_many_names_takes_a_few_rows_and_leaves_those_of_others():
     refusals = ticking()
     refusals.add(PLAIN, ("10.0.0.9",), "alice")

@@ -41,7 +41,9 @@ class Brokers:
 def scrape(topics, brokers=Brokers(), *, can_write=True):
     """Return values by name and labels, of topics with the given numbers of partitions."""
     logs = {name: [Log(number) for number in range(count)] for name, count in topics.items()}
-    families = partition_families(list(topics), lambda name: logs.get(name, ()), brokers, can_write=can_write)
+    families = partition_families(
+        list(topics), lambda name: logs.get(name, ()), brokers, partitions_of_all=9, can_write=can_write
+    )
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(finished(render(families)).decode())
@@ -98,5 +100,5 @@ def test_a_disk_that_cannot_be_written_is_an_offline_directory(can_write, offlin
 
 
 def test_a_deleted_topic_has_no_partitions_left():
-    families = partition_families(["gone"], lambda _: (), Brokers(), can_write=True)
+    families = partition_families(["gone"], lambda _: (), Brokers(), partitions_of_all=0, can_write=True)
     assert "kafka_server_replicamanager_partitioncount 0" in finished(render(families)).decode()

@@ -55,6 +55,7 @@ def test_single_properties_override_a_file_of_properties(address, authority, tmp
     path = tmp_path / "client.properties"
     given = proof(authority, sasl_password="wrong")
     path.write_text("".join(f"{name}={value}\n" for name, value in given.items()), encoding="utf-8")
+    path.chmod(0o600)
     found = json.loads(run(address, {"sasl.password": "secret"}, "--command-config", str(path)))
     assert found["answered"] > 0
     assert "SASL_AUTHENTICATION_FAILED" in run(address, {}, "-F", str(path), code=1)
