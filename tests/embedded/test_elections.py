@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pipeline_broker import EmbeddedBrokerError, EmbeddedCluster, RefusedError
 from tests.clients.kafka_python_client import kafka
 from tests.crashes.lengths import examples
-from tests.embedded.clusters import create_replicated, led_by, metadata, wait_until
+from tests.embedded.clusters import create_replicated, led_by, metadata
 from tests.embedded.election_machine import PARTITIONS as PARTITIONS_OF_MACHINE
 from tests.embedded.election_machine import ElectionMachine
 
@@ -152,13 +152,11 @@ def test_an_idempotent_producer_of_confluent_kafka_needs_no_start(cluster, repli
     assert_all_once_and_in_order(cluster, acknowledged)
 
 
-def test_a_producer_and_a_group_of_kafka_python_continue(cluster, replicated):
+def test_a_producer_of_kafka_python_continues(cluster, replicated):
+    """Its consumer does not always: see docs/reference/clients.md."""
     servers = cluster.bootstrap_servers.split(",")
     producer = kafka.KafkaProducer(bootstrap_servers=servers, acks="all", retries=1_000, retry_backoff_ms=10)
-    consumer = kafka.KafkaConsumer(
-        replicated, bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", retry_backoff_ms=10
-    )
-    futures, received, is_over, is_received = [], [], threading.Event(), threading.Event()
+    futures, is_over = [], threading.Event()
 
     def send():
         for number in itertools.count():
@@ -166,34 +164,18 @@ def test_a_producer_and_a_group_of_kafka_python_continue(cluster, replicated):
             if is_over.wait(0.005):
                 break
 
-    def receive():
-        while not is_received.is_set():
-            for records in consumer.poll(50).values():
-                received.extend(int(record.value) for record in records)
-        consumer.commit()
-
-    threads = [threading.Thread(target=each) for each in (send, receive)]
-    for thread in threads:
-        thread.start()
+    thread = threading.Thread(target=send)
+    thread.start()
     try:
         restart_each(cluster, cluster.stop)
     finally:
         is_over.set()
-        threads[0].join()
-        try:
-            for future in futures:
-                future.get(SECONDS_MAX)
-            wait_until(lambda: len(set(received)) == len(futures))
-        finally:
-            is_received.set()
-            threads[1].join()
-            producer.close()
-            consumer.close()
-    sent = list(range(len(futures)))
+        thread.join()
+        for future in futures:
+            future.get(SECONDS_MAX)
+        producer.close()
     # Without idempotence, a batch may be written again after its answer was lost.
-    assert sorted({int(it.value) for it in cluster.records(replicated)}) == sent
-    assert sorted(set(received)) == sent
-    cluster.wait_committed("g")
+    assert sorted({int(it.value) for it in cluster.records(replicated)}) == list(range(len(futures)))
 
 
 def test_transactions_commit_and_abort_across_elections(cluster, replicated):
