@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import spark_analysis
-from pipeline_broker import EmbeddedBroker, pytest_plugin
+from pipeline_broker import EmbeddedBroker, EmbeddedCluster, pytest_plugin
 from scripts.source_files import first_paragraph
 from spark_analysis.live.__main__ import _parser
 from stages import request
@@ -28,8 +28,9 @@ METHODS = {
     "waiting": "wait_records wait_assigned wait_fetching wait_committed assert_records",
     "inspection": "topics records groups offsets lag requests write_spans",
     "control": "create_topic delete_topic produce expire_member advance snapshot restore reset on_loop",
+    "clusters": "stop kill start move_leader leader_of coordinator_of create_topic",
 }
-"""Methods of EmbeddedBroker in docs/guides/testing.md."""
+"""Methods of EmbeddedBroker, and of EmbeddedCluster, in docs/guides/testing.md."""
 ANALYSIS = (
     "stage_latency stage_series end_to_end_latency latency_by_round client_series queue_imbalance shard_latency "
     "commit_batches littles_law mute_spans request_lanes ordering_audit order_violations trace_quality"
@@ -72,7 +73,7 @@ def _text(documented: object) -> list[str]:
 def methods_of_broker(section: str) -> Iterator[tuple[str, str]]:
     """Yield the call and the description of each method of a section."""
     for name in METHODS[section].split():
-        method = getattr(EmbeddedBroker, name)
+        method = getattr(EmbeddedCluster if section == "clusters" else EmbeddedBroker, name)
         yield f"`{_call(method)}`", " ".join(_text(method))
 
 

@@ -87,6 +87,7 @@ DESCRIBED = {
     "methods for waiting": ("method", "effect"),
     "methods for inspection": ("method", "effect"),
     "methods for control": ("method", "effect"),
+    "methods for clusters": ("method", "effect"),
     "arguments of EmbeddedBroker": ("argument", "default", "meaning"),
     "functions of the analysis": ("function", "result"),
     "functions for timelines": ("function", "result"),
