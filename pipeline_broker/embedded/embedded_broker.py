@@ -352,6 +352,7 @@ class EmbeddedBroker(ObservedBroker):
     # Groups
 
     def groups(self) -> list[Group]:
+        """Return all groups, ordered by name."""
         return self._on_core(lambda core: groups.describe_groups(core.serving))
 
     def wait_assigned(self, group: str, *, members: int = 1, timeout: Duration = WAIT_SECONDS) -> Group:

@@ -319,7 +319,7 @@ def _lz4_blocks_end(data: memoryview, position: int, flags: int, block_size_max:
 
 
 def _lz4_header_checksum(descriptor: Buffer) -> int:
-    """Return the second byte of XXH32 of up to 15 bytes."""
+    # the second byte of XXH32, of up to 15 bytes
     prime_1, prime_2, prime_3, prime_4, prime_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     value = prime_5 + len(descriptor)
     whole = len(descriptor) & ~3

@@ -147,7 +147,7 @@ class ObjectJournal:
         self._base = self._readable_from = first.slot
         self._run = _Run(first.slot, first.slot)
         self._freed_to = Place(0, 0)
-        self._worth = (-1, False)  # whether copying a slot pays, for the latest slot that was asked for
+        self._worth = (-1, False)  # the latest queried slot, and whether copying it pays
         self._complete: dict[int, _Run] = {}  # complete segments by first slot, oldest first
 
     @property
@@ -413,7 +413,7 @@ class ObjectJournal:
         known_slot, is_worth = self._worth
         if known_slot != slot:
             large = sum(each.size_bytes for each in read_index(content).entries if each.size_bytes >= ORIGIN_BYTES_MIN)
-            # The archive sends the rest again, and copies what is in use out of an object that is mostly unused.
+            # The archive sends the rest again, and copies the used part of a mostly unused object.
             is_worth = large >= COPIED_SHARE_MIN * len(content)
             self._worth = slot, is_worth
         return is_worth
