@@ -22,7 +22,9 @@ def refusals(broker: Broker) -> dict[str, Any]:
 
 def _shown(refusals: Refusals, kind_names: tuple[str, str], source_names: tuple[str, ...]) -> dict[str, Any]:
     kinds = [
-        {**dict(zip(kind_names, kind, strict=True)), "count": count} for kind, count in refusals.by_kind.most_common()
+        {**dict(zip(kind_names, kind, strict=True)), "count": count}
+        for kind, count in refusals.by_kind.most_common()
+        if count
     ]
     rows = [
         {

@@ -22,6 +22,7 @@ TIMEOUT_S = 30.0
 PAUSE_S = 0.001
 ROUNDS = 40
 EXAMPLES = 30
+FURTHER_MAX = 100
 REFUSALS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 FAULTS = ("none", "none", "none", "refused", "lost before", "lost after", "moved", "too large")
 
@@ -124,6 +125,9 @@ def test_under_faults_every_record_is_stored_once_and_in_its_order(monkeypatch):
     @settings(max_examples=EXAMPLES)
     @given(st.integers(0), st.random_module(), st.integers(1, 5))
     def check(seed, _, in_flight_max):
+        run(seed, in_flight_max)
+
+    def run(seed, in_flight_max):
         random = Random(seed)  # sockets decide how much is drawn, so Hypothesis draws the seed
         fake = FakeCluster({0: 1, 1: 2}, answer_turns=random.choice((0, 10, 100)))
         Faults(fake, random, happened)
@@ -137,4 +141,8 @@ def test_under_faults_every_record_is_stored_once_and_in_its_order(monkeypatch):
         assert sorted(delivered) == list(range(1, 2 * ROUNDS + 1))
 
     check()
-    assert happened == {*FAULTS, "out of order", "duplicate"}
+    wanted = {*FAULTS, "out of order", "duplicate"}
+    for seed in range(FURTHER_MAX):  # few examples may lack the rarest case
+        if happened < wanted:
+            run(seed, 5)
+    assert happened == wanted
