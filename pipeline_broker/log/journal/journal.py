@@ -481,7 +481,9 @@ class Journal:
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn, self._archiver_reader)
 
-    def origin(self, place: int, size_bytes: int) -> StoredObject | None: ...  # the archive may not share a segment
+    def origin(self, place: int, size_bytes: int) -> StoredObject | None:
+        del place, size_bytes
+        return None  # the archive may not share a segment
 
     def recycle(self, number: int) -> None:
         # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.
