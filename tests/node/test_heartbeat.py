@@ -1,4 +1,4 @@
-"""A broker is silent and hung after a number of checks, and the clock of the machine is no proof of either."""
+"""The number of checks without a sign of life makes a broker silent and then hung, whatever the clock says."""
 
 import contextlib
 import logging
