@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from pipeline_broker.apis.call import Call
@@ -32,6 +32,7 @@ __all__ = [
     "Stepwise",
     "commit_changes",
     "create_logs",
+    "everything",
     "in_own_turn",
     "in_steps",
     "paced",
@@ -73,6 +74,9 @@ assert LOGS_AT_ONCE_MAX * LOG_COST <= TURN_COST, "these logs are created in one 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""
 
+EVERYTHING_AT_ONCE_MAX: Final = 100
+"""Items that a request for everything of a kind answers in the turn in which it arrives."""
+
 # Turns after which a request waits in `Broker.large_requests`: about 4,000 elements, or 1 MB for each request.
 TURNS_WITHOUT_PLACE = 2
 
@@ -97,6 +101,16 @@ def in_steps(
         if call.spend(cost):
             yield None
     return made
+
+
+def everything(items: Collection[Item]) -> Stepwise[list[Item]]:
+    """List everything of a kind, such as all topics; in a turn of its own if that is much.
+
+    The requests behind it in its queue then wait for none of its work.
+    """
+    if len(items) > EVERYTHING_AT_ONCE_MAX:
+        yield None
+    return list(items)
 
 
 def in_own_turn(decide: Callable[[], Result]) -> Stepwise[Result]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -133,9 +133,8 @@ class Transactions:
             return shard
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def all(self) -> Iterator[Transaction]:
-        for shard in self._shards.values():
-            yield from shard.coordinator
+    def all(self) -> list[Transaction]:
+        return [each for shard in self._shards.values() for each in shard.coordinator]
 
     def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
         """Answer once all decisions about an id are durable, or about all ids if `transactional_id` is None."""

@@ -7,12 +7,16 @@ import pytest
 from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import REQUEST_COST_MAX, Call
 from pipeline_broker.apis.cluster import describe_cluster
-from pipeline_broker.apis.steps import TURNS_WITHOUT_PLACE, in_steps, paced
+from pipeline_broker.apis.steps import EVERYTHING_AT_ONCE_MAX, TURNS_WITHOUT_PLACE, in_steps, paced
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import LARGE_REQUESTS_MAX
 from pipeline_broker.wire import codec, decoding, encoding
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from pipeline_broker.wire.messages.cluster.elect_leaders import ElectLeadersRequest
+from pipeline_broker.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.primitives import ELEMENTS_A_TURN
 from pipeline_broker.wire.registry import ApiKey
@@ -80,6 +84,33 @@ def test_in_steps_makes_items_in_order_and_in_turns():
 
     assert list(outer()) == [None] * 5
     assert made == list(map(str, range(10)))
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (MetadataRequest(topics=None), 9),
+        (DescribeTopicPartitionsRequest(), 0),
+        (DescribeLogDirsRequest(topics=None), 4),
+        (ElectLeadersRequest(0, None, 1), 2),
+        (ListConfigResourcesRequest(), 1),
+    ],
+)
+def test_a_request_for_all_of_many_topics_does_nothing_in_its_first_turn(message, version):
+    """Nothing was spent, so whoever waits behind it in its queue waits for none of its work."""
+    desk, spent = Desk(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Call, "spend", lambda call, cost: spent.append(cost))
+        for number in range(EVERYTHING_AT_ONCE_MAX + 1):
+            desk.create_topic(f"t-{number}")
+            if number == EVERYTHING_AT_ONCE_MAX - 1:
+                desk.decide(message, version)
+                is_spent_by_few = bool(spent)
+                spent.clear()
+        result = desk.decide(message, version)
+    assert isinstance(result, Unfinished)
+    assert (result.first, spent) == (None, [])
+    assert is_spent_by_few or isinstance(message, ElectLeadersRequest), "few are answered at once"
 
 
 @each_row("message, version, errors", list(cases()))

@@ -7,7 +7,7 @@ from functools import partial
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
-from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, everything, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.cluster.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -32,7 +32,7 @@ def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     if request.topic_partitions is None:
         # Null requests all partitions; none of them needs an election.
-        results = [TopicResult(topic.name) for topic in call.broker.topics.all()]
+        results = [TopicResult(topic.name) for topic in (yield from everything(call.broker.topics.all()))]
     else:
         results = []
         for each in request.topic_partitions:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.apis.steps import Stepwise, everything, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import Entity, QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
@@ -30,7 +30,7 @@ def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]
         return call.send(Response(error_code=error.code, error_message=error.message, entries=None))
     described = yield from in_steps(
         call,
-        list(call.broker.quotas.catalogue.all().items()),
+        (yield from everything(call.broker.quotas.catalogue.all().items())),
         lambda each: _entry(*each) if matches(each[0], components, strict=request.strict) else None,
     )
     entries = [entry for entry in described if entry is not None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_group
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.apis.steps import Stepwise, everything, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from stages.request import Result
@@ -27,7 +27,7 @@ def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
     types = frozenset((yield from in_steps(call, request.types_filter, str.lower)))
     listed: list[ListedGroup] = []
     for groups in call.broker.groups:
-        group_ids = [group.group_id for group in groups.coordinator.registry.all_shown()]
+        group_ids = [group.group_id for group in (yield from everything(groups.coordinator.registry.all_shown()))]
         for start in range(0, len(group_ids), LISTED_AT_ONCE):
             some = group_ids[start : start + LISTED_AT_ONCE]
             listed += [

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, everything, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
@@ -23,11 +24,16 @@ Partition = DescribeShareGroupOffsetsResponse.Partition
 UNKNOWN = -1
 
 
-def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
-    return call.send(DescribeShareGroupOffsetsResponse(groups=[_group(call, wanted) for wanted in request.groups]))
+def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Stepwise[Result]:
+    groups = []
+    for wanted in request.groups:
+        groups += [(yield from _group(call, wanted))]
+    return (yield from call.send_in_steps(DescribeShareGroupOffsetsResponse(groups=groups)))
 
 
-def _group(call: Call, wanted: WantedGroup) -> Group:
+def _group(call: Call, wanted: WantedGroup) -> Stepwise[Group]:
+    if call.spend(ELEMENT_COST):
+        yield None
     if not authorize_group(call, AclOperation.DESCRIBE, wanted.group_id):
         return _refused(wanted.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups.coordinator_of(wanted.group_id)
@@ -37,32 +43,27 @@ def _group(call: Call, wanted: WantedGroup) -> Group:
         group = groups.coordinator.share.find(wanted.group_id)
         kept = {} if group is None or group.shown is None else group.shown.initialized
         names = {} if group is None or group.shown is None else group.shown.topic_names
-        topics = [
-            _topic(call, wanted.group_id, names[topic_id], sorted(partitions))
-            for topic_id, partitions in kept.items()
-            if authorize_topic(call, AclOperation.DESCRIBE, names[topic_id], is_logged=False)
-        ]
+        topics = []
+        for topic_id, partitions in (yield from everything(kept.items())):
+            name = names[topic_id]
+            if authorize_topic(call, AclOperation.DESCRIBE, name, is_logged=False):
+                topics.append((yield from _topic(call, wanted.group_id, name, sorted(partitions))))
         return Group(wanted.group_id, topics)
-    return Group(
-        wanted.group_id,
-        [
-            _topic(call, wanted.group_id, topic.topic_name, topic.partitions)
-            if authorize_topic(call, AclOperation.DESCRIBE, topic.topic_name)
-            else _refuse_topic(topic.topic_name, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            for topic in wanted.topics
-        ],
-    )
+    topics = []
+    for each in wanted.topics:
+        if authorize_topic(call, AclOperation.DESCRIBE, each.topic_name):
+            topics.append((yield from _topic(call, wanted.group_id, each.topic_name, each.partitions)))
+        else:
+            topics.append(_refuse_topic(each.topic_name, each.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return Group(wanted.group_id, topics)
 
 
-def _topic(call: Call, group_id: str, name: str, partitions: Iterable[int]) -> Topic:
+def _topic(call: Call, group_id: str, name: str, partitions: Iterable[int]) -> Stepwise[Topic]:
     topic = call.broker.topics.get(name)
     if topic is None:
         return _refuse_topic(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return Topic(
-        name,
-        topic.topic_id,
-        [_partition(call, ShareKey(group_id, topic.topic_id, index), name) for index in partitions],
-    )
+    keys = (ShareKey(group_id, topic.topic_id, index) for index in partitions)
+    return Topic(name, topic.topic_id, (yield from in_steps(call, keys, lambda key: _partition(call, key, name))))
 
 
 def _partition(call: Call, key: ShareKey, name: str) -> Partition:

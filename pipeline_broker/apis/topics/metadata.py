@@ -21,7 +21,7 @@ from pipeline_broker.apis.authorization import (
 )
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leaders import Replicas, leader_for, replicas_for
-from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, pending_changes
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, everything, in_steps, pending_changes
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
@@ -52,13 +52,10 @@ Changes = list[tuple["Write", Callable[["Write"], None]]]
 def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
     # Version 0 has no null; there an empty list asks for all topics.
     if request.topics is None or (call.version == 0 and not request.topics):
-        visible = [
-            topic
-            for topic in call.broker.topics.all()
-            if authorize_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
-        ]
-        topics = yield from in_steps(call, visible, lambda topic: _describe(call, topic, request), TOPIC_COST)
-        return (yield from call.send_in_steps(_response(call, request, topics)))
+        every = yield from everything(call.broker.topics.all())
+        found = yield from in_steps(call, every, lambda topic: _describe_visible(call, topic, request), TOPIC_COST)
+        visible = [topic for topic in found if topic is not None]
+        return (yield from call.send_in_steps(_response(call, request, visible)))
     wrong = _check_ids(call, request.topics)
     if wrong is not None:
         return call.send(error_response(request, call, wrong))
@@ -185,6 +182,11 @@ def _may_create(call: Call, name: str) -> bool:
     return authorize_cluster(call, AclOperation.CREATE, is_logged=False) or authorize_topic(
         call, AclOperation.CREATE, name
     )
+
+
+def _describe_visible(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse | None:
+    is_visible = authorize_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
+    return _describe(call, topic, request) if is_visible else None
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pipeline_broker.apis.authorization import authorize, authorize_by_resource_type
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.steps import Stepwise, everything
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -37,7 +37,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     known_ids: list[Transaction] = []
     # A client without rights must not make the broker compile a pattern.
     if authorize_by_resource_type(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
-        known_ids = list(transactions.all())
+        known_ids = yield from everything(transactions.all())
         try:
             pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
         except InvalidPatternError:

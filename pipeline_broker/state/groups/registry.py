@@ -6,7 +6,7 @@ Kafka's classic groups, registers the same object in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import ValuesView
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.group import Group, GroupType
@@ -85,8 +85,8 @@ class GroupRegistry:
     def shown(self, group_id: str) -> Group | None:
         return self._shown.get(group_id)
 
-    def all_shown(self) -> Iterator[Group]:
-        return iter(self._shown.values())
+    def all_shown(self) -> ValuesView[Group]:
+        return self._shown.values()
 
     def show(self, group: Group) -> None:
         self._shown[group.group_id] = group
