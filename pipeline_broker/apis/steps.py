@@ -74,8 +74,8 @@ assert LOGS_AT_ONCE_MAX * LOG_COST <= TURN_COST, "these logs are created in one 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""
 
+# Items that a request for everything of a kind answers in the turn in which it arrives.
 EVERYTHING_AT_ONCE_MAX: Final = 100
-"""Items that a request for everything of a kind answers in the turn in which it arrives."""
 
 # Turns after which a request waits in `Broker.large_requests`: about 4,000 elements, or 1 MB for each request.
 TURNS_WITHOUT_PLACE = 2
@@ -104,10 +104,8 @@ def in_steps(
 
 
 def everything(items: Collection[Item]) -> Stepwise[list[Item]]:
-    """List everything of a kind, such as all topics; in a turn of its own if that is much.
-
-    The requests behind it in its queue then wait for none of its work.
-    """
+    """List everything of a kind, such as all topics, in a turn of its own if that is much."""
+    # The requests behind it in its queue then wait for none of its work.
     if len(items) > EVERYTHING_AT_ONCE_MAX:
         yield None
     return list(items)
