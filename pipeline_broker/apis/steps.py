@@ -104,8 +104,7 @@ def in_steps(
 
 
 def everything(items: Collection[Item]) -> Stepwise[list[Item]]:
-    """List everything of a kind, such as all topics, in a turn of its own if that is much."""
-    # The requests behind it in its queue then wait for none of its work.
+    # All topics, for example. In a turn of its own: the requests behind it in its queue wait for none of its work.
     if len(items) > EVERYTHING_AT_ONCE_MAX:
         yield None
     return list(items)
