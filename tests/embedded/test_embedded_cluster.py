@@ -158,7 +158,7 @@ def test_no_method_reports_nothing_for_the_groups_of_a_stopped_broker(cluster_of
             call()
         assert str(caught.value) == f"{asked.strip()}: COORDINATOR_NOT_AVAILABLE: broker 2 is stopped"
     for wait in cluster.wait_assigned, cluster.wait_committed:
-        with pytest.raises(RefusedError, match="COORDINATOR_NOT_AVAILABLE: broker 2 is stopped, after 0.05 s$"):
+        with pytest.raises(RefusedError, match=r"COORDINATOR_NOT_AVAILABLE: broker 2 is stopped, after 0\.05 s$"):
             wait(group, timeout=0.05)
     assert cluster.offsets(other) == cluster.lag(other) == {}
     with pytest.raises(WaitTimeoutError, match="does not exist"):
