@@ -21,6 +21,7 @@ from pipeline_broker.client.topology import TopicPartition
 __all__ = ["ResetPlan", "commit_plan", "plan_reset"]
 
 _EMPTY_STATES = frozenset({"Empty", "Dead"})
+_UNKNOWN: Mapping[str, Any] = {"type": "classic", "state": "Dead", "members": []}
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP})
 
 
@@ -31,11 +32,13 @@ class ResetPlan(NamedTuple):
         rows: for each partition `topic`, `partition`, `from` (None without a committed offset) and `to`.
         changelogs: topics with the state of a streams group.
         obstacle: why the commit would be refused now, or "".
+        is_new: True if the commit would create the group.
     """
 
     rows: Sequence[Mapping[str, Any]]
     changelogs: Sequence[str]
     obstacle: str
+    is_new: bool
 
 
 async def plan_reset(
@@ -66,7 +69,8 @@ async def plan_reset(
     else:
         partitions = await _partitions(cluster, topics)
     if not partitions:
-        raise ClientError(f"group {group} has no committed offsets: name its topics with --topic")
+        problem = "does not exist" if shown is _UNKNOWN else "has no committed offsets"
+        raise ClientError(f"group {group} {problem}: name its topics with --topic")
     bounds = await bounds_of(cluster, partitions)
     if to is None:
         wanted = _shifted(group, committed, partitions, shift)
@@ -77,7 +81,7 @@ async def plan_reset(
         within, at = bounds[topic, partition], committed.get((topic, partition))
         offset = min(max(wanted[topic, partition], within.start), within.end)
         rows.append({"topic": topic, "partition": partition, "from": None if at is None else at.offset, "to": offset})
-    return ResetPlan(rows, internal.get("changelog", ()), _obstacle(group, shown))
+    return ResetPlan(rows, internal.get("changelog", ()), _obstacle(group, shown), shown is _UNKNOWN)
 
 
 def _obstacle(group: str, shown: Mapping[str, Any]) -> str:
@@ -88,11 +92,11 @@ def _obstacle(group: str, shown: Mapping[str, Any]) -> str:
     return f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
 
 
-async def _state(cluster: ClusterClient, group: str) -> dict[str, Any]:
+async def _state(cluster: ClusterClient, group: str) -> Mapping[str, Any]:
     try:
         return await group_state(cluster, group)
     except NoSuchGroup:
-        return {"type": "classic", "state": "Dead", "members": []}  # a commit will create it
+        return _UNKNOWN
 
 
 async def _partitions(cluster: ClusterClient, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:

@@ -62,7 +62,8 @@ def checked_name(asked: str, value: object) -> str:
 
 def checked_number(asked: str, value: object, least: int = INT32[0], most: int = INT32[1]) -> int:
     if not isinstance(value, SupportsIndex) or isinstance(value, bool) or not least <= int(value) <= most:
-        raise EmbeddedBrokerError(f"{asked} needs a whole number from {least} to {most}, not {value!r}")
+        bounds = " of 32 bits" if least == INT32[0] else f" from {least}" + ("" if most == INT32[1] else f" to {most}")
+        raise EmbeddedBrokerError(f"{asked} needs a whole number{bounds}, not {value!r}")
     return int(value)
 
 

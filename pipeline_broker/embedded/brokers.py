@@ -76,6 +76,8 @@ class Brokers:
 
     @property
     def controller(self) -> Running:
+        if self._first.is_stopped:
+            raise EmbeddedBrokerError(f"broker {self._first.node_id}, the controller, is stopped; start it first")
         return self._first.running
 
     def leader(self, asked: str, topic: str, partition: int) -> RestartableBroker:
@@ -190,9 +192,10 @@ class Brokers:
             EmbeddedBrokerError: it is stopped already.
         """
         broker = self._brokers[node_id]
+        if broker.is_stopped:
+            raise EmbeddedBrokerError(f"{'kill' if is_killed else 'stop'}: broker {node_id} is stopped already")
         if is_killed:
             broker.disconnect()
-        _ = broker.running
         if self._elections is not None and not self._first.is_stopped:
             try:
                 await self._elections.leave(node_id)
@@ -222,10 +225,11 @@ class Brokers:
         key = PartitionKey(known.topic_id, partition)
         if self._elections.wanted(key, node_id) is None:
             replicas = self.running.broker.leadership.in_sync(topic, partition)
+            problem = "is stopped" if self._brokers[node_id].is_stopped else "has no replica"
             raise RefusedError(
                 asked,
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-                f"broker {node_id} has no living replica; the replicas in sync are {replicas}",
+                f"broker {node_id} {problem}; the replicas in sync are on {replicas}",
             )
         try:
             await self._elections.move(key, node_id)

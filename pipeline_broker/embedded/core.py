@@ -362,7 +362,9 @@ class Core:
                 if count == self._changes_count:
                     with trio.move_on_after(POLL_SECONDS_MAX):
                         await self._changes.park()
-        raise refused or WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
+        if refused is not None:
+            raise refused.after(timeout_seconds)
+        raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
 
     def record_reader(self, topic: str, partition: int | None, *, is_committed: bool) -> RecordReader:
         brokers = [running.broker for running in self.all_running]

@@ -42,6 +42,7 @@ Result = TypeVar("Result")
 
 ASSERT = "assert_records"
 WAIT_SECONDS = 10.0
+REPLICAS_MAX = 32_767  # the largest factor that a request can name
 
 
 class EmbeddedBroker(ObservedBroker):
@@ -96,29 +97,29 @@ class EmbeddedBroker(ObservedBroker):
     # Topics and records
 
     def create_topic(
-        self, name: str, *, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
+        replication_factor: int | None = None,
     ) -> None:
         """Create a topic and return once clients can use it.
 
         Args:
             partitions: the number of partitions. None uses `num.partitions`.
             configs: topic configuration by Kafka's names, such as {"retention.ms": 1000} or timedelta(seconds=1).
+            replication_factor: up to the number of brokers. None uses `default.replication.factor`.
 
         Raises:
             RefusedError: the topic exists, or its name, partitions or configuration is invalid.
         """
-        self._create_topic(name, partitions, configs)
-
-    def _create_topic(
-        self,
-        name: str,
-        partitions: int | None,
-        configs: Mapping[str, SettingValue] | None,
-        replicas: int = topics.DEFAULT,
-    ) -> None:
         checked_name("create_topic: name", name)
         texts = {} if configs is None else setting_texts("create_topic: configs", configs)
         number = None if partitions is None else checked_number("create_topic: partitions", partitions)
+        replicas = topics.DEFAULT
+        if replication_factor is not None:
+            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, REPLICAS_MAX)
         core = self._of_core
 
         async def create() -> None:

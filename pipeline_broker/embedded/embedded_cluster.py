@@ -19,7 +19,6 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import REQUESTS_MAX
 from pipeline_broker.embedded.observed import of_api
 from pipeline_broker.embedded.restartable_broker import RestartableBroker
-from pipeline_broker.embedded.topics import DEFAULT
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -41,10 +40,6 @@ FACTORS: Mapping[str, int] = {
     "transaction.state.log.replication.factor": 3,
 }
 """Properties on which only an embedded cluster acts, with Kafka's defaults."""
-
-
-REPLICAS_MAX = 32_767
-"""The largest factor that a request can name."""
 
 
 class _OnBroker(Protocol):
@@ -168,6 +163,10 @@ class EmbeddedCluster(EmbeddedBroker):
                 the others need.
         """
         if broker is None:
+            if self._thread is not None:
+                raise EmbeddedBrokerError(
+                    "start: the cluster was started before; pass the broker that is to start again"
+                )
             return super().start()
         node_id = self._checked("start", broker)
         core = self._of_core
@@ -198,24 +197,6 @@ class EmbeddedCluster(EmbeddedBroker):
         node_id = self._checked("kill", broker)
         core = self._of_core
         self._ask(lambda: core.serving.stop_one(node_id, is_killed=True))
-
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int | None = None,
-        configs: Mapping[str, SettingValue] | None = None,
-        replication_factor: int | None = None,
-    ) -> None:
-        """Create a topic and return once clients can use it; see `EmbeddedBroker.create_topic`.
-
-        Args:
-            replication_factor: up to the number of brokers. None uses `default.replication.factor`.
-        """
-        replicas = DEFAULT
-        if replication_factor is not None:
-            replicas = checked_number("create_topic: replication_factor", replication_factor, 1, REPLICAS_MAX)
-        self._create_topic(name, partitions, configs, replicas)
 
     def move_leader(self, topic: str, partition: int, broker: ClusterBroker) -> None:
         """Have another replica lead a partition with all its records, and return once all brokers know.

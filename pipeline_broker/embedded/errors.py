@@ -20,7 +20,11 @@ class RefusedError(EmbeddedBrokerError):
     def __init__(self, asked: str, code: int, message: str | None = None) -> None:
         self.code = ErrorCode(code)
         self.reason = self.code.name + (f": {message}" if message else "")
+        self._asked, self._message = asked, message
         super().__init__(f"{asked}: {self.reason}")
+
+    def after(self, seconds: float) -> "RefusedError":
+        return RefusedError(self._asked, self.code, f"{self._message}, after {seconds:g} s")
 
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):

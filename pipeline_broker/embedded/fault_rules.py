@@ -197,6 +197,7 @@ def _add(condition: Condition, choice: Choice, effect: Effect, every: Sequence[F
     rule = Rule(max(faults.next_number for faults in every), condition, choice, effect)
     for faults in every:
         faults.include(rule)
+    every[0].note_added(rule)
     return rule
 
 

@@ -105,10 +105,16 @@ class Faults(RuleFactory):
             FaultError: the effect does not apply to the condition, this broker does not support it, or it has too many
                 rules.
         """
-        return self.include(Rule(self.next_number, condition, choice, effect, origin))
+        rule = self.include(Rule(self.next_number, condition, choice, effect, origin))
+        self.note_added(rule)
+        return rule
+
+    @staticmethod
+    def note_added(rule: Rule) -> None:
+        logger.warning("fault rule %d is active: %s", rule.number, rule)
 
     def include(self, rule: Rule) -> Rule:
-        """Add and log a rule, which the brokers of an embedded cluster may share: its counts are of all of them.
+        """Add a rule, which the brokers of an embedded cluster may share: its counts are of all of them.
 
         Args:
             rule: its number is `next_number` or a later one.
@@ -121,7 +127,6 @@ class Faults(RuleFactory):
         self.check(rule.condition, rule.effect)
         self.next_number = rule.number + 1
         self.rules.append(rule)
-        logger.warning("fault rule %d is active: %s", rule.number, rule)
         self._rules_changed()
         return rule
 
@@ -202,8 +207,9 @@ class Faults(RuleFactory):
 
     def _remove(self, removed: list[Rule]) -> None:
         for rule in removed:
+            if not rule.is_removed:  # by another broker of the cluster
+                logger.warning("fault rule %d was removed after %d hits", rule.number, rule.hits)
             rule.is_removed = True
-            logger.warning("fault rule %d was removed after %d hits", rule.number, rule.hits)
         self.rules = [rule for rule in self.rules if rule not in removed]
         self._rules_changed()
         now_ms = self._clock_ms()

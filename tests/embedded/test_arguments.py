@@ -151,6 +151,10 @@ ARGUMENTS = {
         (lambda broker: broker.wait_records("t", partition="0"), "wait_records: partition needs a whole number"),
         (lambda broker: broker.wait_records("t", partition=-1), "wait_records: partition needs a whole number from 0"),
         (lambda broker: broker.wait_records("t", -1), "wait_records: count needs a whole number from 0"),
+        (
+            lambda broker: broker.create_topic("t", replication_factor=0),
+            "create_topic: replication_factor needs a whole number from 1 to 32767, not 0",
+        ),
         (lambda broker: broker.wait_assigned("g", members=0), "wait_assigned: members needs a whole number from 1"),
         (lambda broker: broker.wait_committed("g", {}), "wait_committed: offsets need offsets by (topic, partition)"),
         (lambda broker: broker.wait_committed("g", {("t", 0): -1}), "wait_committed: offsets need offsets by"),

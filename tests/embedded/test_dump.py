@@ -179,7 +179,8 @@ def test_a_cluster_without_a_running_broker_has_a_report_of_its_requests(cluster
         cluster.stop(broker)
     text = text_of(cluster)
     assert "OffsetCommit" in text
-    assert "; stopped brokers: 1, 2; topics and groups are not shown: broker 1 is stopped; start it first\n" in text
+    why = "broker 1, the controller, is stopped; start it first"
+    assert f"; stopped brokers: 1, 2; topics and groups are not shown: {why}\n" in text
 
 
 def test_a_broker_that_has_ended_is_reported_as_it_was(broker, cluster):

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from pipeline_broker import EmbeddedBrokerError, EmbeddedCluster, RefusedError
+from pipeline_broker import EmbeddedBroker, EmbeddedBrokerError, EmbeddedCluster, RefusedError
 from tests.clients.kafka_python_client import kafka
 from tests.crashes.lengths import examples
 from tests.embedded.clusters import create_replicated, led_by, metadata
@@ -247,6 +247,10 @@ def test_replicas_are_those_of_the_request_or_of_the_settings():
         assert [[len(set(it.replica_nodes)) for it in each.partitions] for each in shown] == [[1, 1], [2, 2], [3, 3]]
         with pytest.raises(RefusedError, match=r"INVALID_REPLICATION_FACTOR.*only 3 broker"):
             cluster.create_topic("four", replication_factor=4)
+    with EmbeddedBroker() as broker:
+        broker.create_topic("one", replication_factor=1)
+        with pytest.raises(RefusedError, match=r"INVALID_REPLICATION_FACTOR.*only 1 broker"):
+            broker.create_topic("two", replication_factor=2)
     with pytest.raises(EmbeddedBrokerError, match=r"default\.replication\.factor needs a number of replicas from 1"):
         EmbeddedCluster(settings={"default.replication.factor": 0})
 
@@ -255,16 +259,16 @@ def test_a_leader_moves_only_to_a_living_replica(cluster, topic, replicated):
     first, second, third = cluster.brokers
     leader = cluster.leader_of(topic, 0)
     other = next(broker for broker in cluster.brokers if broker is not leader)
-    with pytest.raises(RefusedError, match="ELIGIBLE_LEADERS_NOT_AVAILABLE"):
+    with pytest.raises(RefusedError, match=f"ELIGIBLE_LEADERS_NOT_AVAILABLE: broker {other.node_id} has no replica"):
         cluster.move_leader(topic, 0, other)
     cluster.stop(third)
-    with pytest.raises(RefusedError, match="ELIGIBLE_LEADERS_NOT_AVAILABLE"):
+    with pytest.raises(RefusedError, match="ELIGIBLE_LEADERS_NOT_AVAILABLE: broker 3 is stopped"):
         cluster.move_leader(replicated, 0, third)
     cluster.move_leader(replicated, 0, first)
     cluster.move_leader(replicated, 0, second)
     assert cluster.leader_of(replicated, 0) is second
     cluster.stop(first)
-    with pytest.raises(EmbeddedBrokerError, match="broker 1 is stopped"):
+    with pytest.raises(EmbeddedBrokerError, match="broker 1, the controller, is stopped"):
         cluster.move_leader(replicated, 0, third)
     cluster.start(first)
 

@@ -114,18 +114,19 @@ def test_no_method_reports_nothing_for_the_partitions_of_a_stopped_broker(cluste
     commit_everywhere(cluster, topic, group := group_on(cluster, first))
     led, left = min(led_by(second, topic)), min(led_by(first, topic))
     cluster.stop(second)
-    for asked, call in {
-        "assert_records('t')": lambda: cluster.assert_records(topic, ["0"], timeout=0.05),
-        "assert_records('t') ": lambda: cluster.assert_records(topic, ["0"], partition=led, timeout=0.05),
-        "assert_records('t')  ": lambda: cluster.assert_records(topic, []),  # at once
-        "wait_records('t')": lambda: cluster.wait_records(topic, 1, timeout=0.05),
-        "wait_fetching('t')": lambda: cluster.wait_fetching(topic, timeout=0.05),
-        f"wait_committed({group!r})": lambda: cluster.wait_committed(group, timeout=0.05),
-        f"lag({group!r})": lambda: cluster.lag(group),
-    }.items():
+    after = ", after 0.05 s"
+    for asked, end, call in (
+        ("assert_records('t')", after, lambda: cluster.assert_records(topic, ["0"], timeout=0.05)),
+        ("assert_records('t')", after, lambda: cluster.assert_records(topic, ["0"], partition=led, timeout=0.05)),
+        ("assert_records('t')", "", lambda: cluster.assert_records(topic, [])),
+        ("wait_records('t')", after, lambda: cluster.wait_records(topic, 1, timeout=0.05)),
+        ("wait_fetching('t')", after, lambda: cluster.wait_fetching(topic, timeout=0.05)),
+        (f"wait_committed({group!r})", after, lambda: cluster.wait_committed(group, timeout=0.05)),
+        (f"lag({group!r})", "", lambda: cluster.lag(group)),
+    ):
         with pytest.raises(RefusedError) as caught:
             call()
-        assert str(caught.value) == f"{asked.strip()}: LEADER_NOT_AVAILABLE: broker 2 is stopped"
+        assert str(caught.value) == f"{asked}: LEADER_NOT_AVAILABLE: broker 2 is stopped{end}"
     cluster.assert_records(topic, [str(left)], partition=left)
     assert cluster.offsets(group) == {(topic, number): 1 for number in range(6)}
     assert cluster.wait_committed(group, {(topic, led): 1}) == cluster.offsets(group)
@@ -149,8 +150,6 @@ def test_no_method_reports_nothing_for_the_groups_of_a_stopped_broker(cluster_of
         f"offsets({group!r})": lambda: cluster.offsets(group),
         f"lag({group!r})": lambda: cluster.lag(group),
         f"coordinator_of({group!r})": lambda: cluster.coordinator_of(group),
-        f"wait_assigned({group!r})": lambda: cluster.wait_assigned(group, timeout=0.05),
-        f"wait_committed({group!r})": lambda: cluster.wait_committed(group, timeout=0.05),
         f"expire_member({group!r})": lambda: cluster.expire_member(group),
         f"expire_member({group!r}) ": lambda: cluster.faults.expire_member(group),
         f"force_rebalance({group!r})": lambda: cluster.faults.force_rebalance(group),
@@ -158,6 +157,9 @@ def test_no_method_reports_nothing_for_the_groups_of_a_stopped_broker(cluster_of
         with pytest.raises(RefusedError) as caught:
             call()
         assert str(caught.value) == f"{asked.strip()}: COORDINATOR_NOT_AVAILABLE: broker 2 is stopped"
+    for wait in cluster.wait_assigned, cluster.wait_committed:
+        with pytest.raises(RefusedError, match=r"COORDINATOR_NOT_AVAILABLE: broker 2 is stopped, after 0\.05 s$"):
+            wait(group, timeout=0.05)
     assert cluster.offsets(other) == cluster.lag(other) == {}
     with pytest.raises(WaitTimeoutError, match="does not exist"):
         cluster.wait_assigned(other, timeout=0.05)
@@ -180,26 +182,36 @@ def test_a_second_stop_or_start_is_refused(cluster):
     with pytest.raises(EmbeddedBrokerError, match=r"^start: broker 2 runs already$"):
         cluster.start(second)
     cluster.stop(second)
-    with pytest.raises(EmbeddedBrokerError, match=r"^broker 2 is stopped; start it first$"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^stop: broker 2 is stopped already$"):
         cluster.stop(second)
+    with pytest.raises(EmbeddedBrokerError, match=r"^kill: broker 2 is stopped already$"):
+        cluster.kill(second)
     with pytest.raises(EmbeddedBrokerError, match=r"^broker 2 is stopped"):
         second.on_loop(lambda running: running)
     cluster.stop(first)
     for refused in (lambda: cluster.start(second), lambda: cluster.create_topic("new")):
-        with pytest.raises(EmbeddedBrokerError, match=r"^broker 1 is stopped; start it first$"):
+        with pytest.raises(EmbeddedBrokerError, match=r"^broker 1, the controller, is stopped; start it first$"):
             refused()
     with pytest.raises(EmbeddedBrokerError, match=r"^stop needs an item of cluster.brokers, not 2$"):
         cluster.stop(2)
-    with pytest.raises(EmbeddedBrokerError, match="already started"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^start: the cluster was started before; pass the broker"):
         cluster.start()
     cluster.start(first)
+
+
+def test_a_rule_of_the_cluster_is_logged_once(cluster, caplog):
+    rule = cluster.faults.when("Metadata").error("TOPIC_AUTHORIZATION_FAILED")
+    cluster.faults.remove(rule)
+    logged = [record.getMessage() for record in caplog.records if "fault rule" in record.getMessage()]
+    assert len(logged) == 2
+    assert [" is active: " in logged[0], " was removed after 0 hits" in logged[1]] == [True, True]
 
 
 def test_all_brokers_can_be_stopped_and_started(cluster, topic):
     cluster.produce(topic, "kept")
     for broker in reversed(cluster.brokers):
         cluster.stop(broker)
-    with pytest.raises(EmbeddedBrokerError, match=r"^broker 1 is stopped"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^broker 1, the controller, is stopped"):
         cluster.topics()
     for broker in cluster.brokers:
         cluster.start(broker)

@@ -216,6 +216,8 @@ def reset_offsets(
             "(KafkaStreams.cleanUp).",
             err=True,
         )
+    if plan.is_new and not execute:
+        click.echo(f"group {group} does not exist: --execute would create it", err=True)
     if plan.obstacle and not execute:
         click.echo(f"--execute would be refused now: {plan.obstacle}", err=True)
     if as_json:

@@ -190,6 +190,15 @@ def test_a_group_is_deleted(call, one_broker, name):
     assert call("groups", "list", name, "--json").json == []
 
 
+def test_a_reset_of_an_unknown_group_says_that_it_creates_the_group(call, one_broker, name):
+    fill(one_broker, name, 1)
+    reset = ("groups", "reset-offsets", name, "--topic", name, "--to", "earliest")
+    note = f"group {name} does not exist: --execute would create it\n"
+    assert note in call(*reset).err
+    assert note not in call(*reset, "--execute").err
+    assert note not in call(*reset).err, "it exists now"
+
+
 def test_a_share_group_is_described_and_reset_without_members(call, one_broker, name):
     fill(one_broker, name, 4)
     host, port = one_broker.bootstrap_servers.split(":")
@@ -219,7 +228,7 @@ def test_a_share_group_is_described_and_reset_without_members(call, one_broker, 
         (
             ["reset-offsets", "nobody", "--to", "earliest"],
             1,
-            "nobody has no committed offsets: name its topics with --topic",
+            "nobody does not exist: name its topics with --topic",
         ),
         (["reset-offsets", "nobody", "--to", "earliest", "--topic", "nowhere"], 1, "unknown topic 'nowhere'"),
         (["reset-offsets", "nobody"], 2, "give either --to or --shift"),
