@@ -292,7 +292,7 @@ def check_equal_load(check: Check, summary: dict, runs: pd.DataFrame) -> None:
         load = load_of(entry)
         for side in entry["sides"]:
             mine = loops[(loops.side == side["side"]) & of_load(loops, load)]
-            late_ms = mine.late_us.median() / 1000
+            late_ms = median_ms(mine.late_us) or 0.0
             sides[load, side["side"]] = (mine.share.mean() >= 0.98, late_ms)
             check_side(check, f"{side['mode']} {load}", side, mine)
     fair = [load for load in map(load_of, summary["equal_load"]) if all(sides[load, side][0] for side in (0, 1))]
@@ -307,10 +307,15 @@ def check_equal_load(check: Check, summary: dict, runs: pd.DataFrame) -> None:
             check.ratio(f"{name} at equal load {load}", entry[name], found)
 
 
+def median_ms(values_us: pd.Series) -> float | None:
+    """Return None without values, as of a side that answered nothing."""
+    return None if values_us.isna().all() else values_us.median() / 1000
+
+
 def check_side(check: Check, where: str, side: dict, mine: pd.DataFrame) -> None:
     check.number(f"{where} requests", side["requests"], mine.requests.sum())
     check.number(f"{where} answered_share", side["answered_share"], mine.share.mean())
-    check.number(f"{where} late_ms", side["late_ms"], mine.late_us.median() / 1000)
+    check.number(f"{where} late_ms", side["late_ms"], median_ms(mine.late_us))
     for prefix in ("", "sent_"):
         for name, quantile in QUANTILES.items():
             values = [

@@ -54,7 +54,7 @@ def test_the_page_of_results_names_its_run():
     command, commit = (summary["machine"][name] for name in ("command", "commit"))
     (seed,) = re.findall(r"--seed (\d+)", command)
     assert f"{len(summary['runs']):,} runs (seed {seed})" in page
-    assert f"commit {commit[:7]}, from a clean clone" in page
+    assert f"commit {commit[:7]}, [compiled]" in page
     assert f"*{summary['quality']['light']}*" in page
 
 
