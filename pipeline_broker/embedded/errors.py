@@ -24,7 +24,7 @@ class RefusedError(EmbeddedBrokerError):
         super().__init__(f"{asked}: {self.reason}")
 
     def after(self, seconds: float) -> "RefusedError":
-        return RefusedError(self._asked, self.code, f"{self._message}, after {seconds:g} s")
+        return RefusedError(self._asked, self.code, f"{self._message or 'refused'}, after {seconds:g} s")
 
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):
