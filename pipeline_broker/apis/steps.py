@@ -104,7 +104,7 @@ def in_steps(
 
 
 def everything(items: Collection[Item]) -> Stepwise[list[Item]]:
-    # All topics, for example. In a turn of its own: the requests behind it in its queue wait for none of its work.
+    # All topics, for example. The next requests of the queue are handled between this turn and that of the work.
     if len(items) > EVERYTHING_AT_ONCE_MAX:
         yield None
     return list(items)

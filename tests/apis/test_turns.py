@@ -97,7 +97,7 @@ def test_in_steps_makes_items_in_order_and_in_turns():
     ],
 )
 def test_a_request_for_all_of_many_topics_does_nothing_in_its_first_turn(message, version):
-    """Nothing was spent, so whoever waits behind it in its queue waits for none of its work."""
+    """The next requests of its queue do not wait for its work."""
     desk, spent = Desk(), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Call, "spend", lambda call, cost: spent.append(cost))

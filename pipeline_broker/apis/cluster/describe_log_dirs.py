@@ -6,8 +6,6 @@ With one broker and one directory, no replica lags or moves. A thread queries th
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, everything
@@ -36,14 +34,14 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
 
 
 def _topics(call: Call, request: DescribeLogDirsRequest) -> Stepwise[list[Topic]]:
-    wanted: dict[str, Collection[int]] = {}
     # Null requests all topics.
     if request.topics is None:
         every = yield from everything(call.broker.topics.all())
-        wanted = {topic.name: range(topic.partitions) for topic in every}
+        wanted = {topic.name: set(range(topic.partitions)) for topic in every}
     else:
+        wanted = {}
         for each in request.topics:
-            wanted[each.topic] = {*wanted.get(each.topic, ()), *each.partitions}
+            wanted.setdefault(each.topic, set()).update(each.partitions)
     topics = []
     for name, indexes in wanted.items():
         partitions = [
